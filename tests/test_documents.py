@@ -3,7 +3,16 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from mcp_memory.bridge import hook
+from mcp_memory.domain.model import limits
+from mcp_memory.encoders.embed_minilm import DIMENSIONS
+from mcp_memory.entrypoints.clients.catalogue import CLIENTS
+from mcp_memory.entrypoints.clients.files import MAX_CONFIGURATION_BYTES
+from mcp_memory.entrypoints.hooks import events
 from mcp_memory.entrypoints.transfer.memory_file import FORMAT
+from mcp_memory.settings import Settings
 from tools import llms_txt
 from tools.build_site import loaded_from_elsewhere
 
@@ -16,6 +25,30 @@ CODE = re.compile(r"^(```|~~~~).*?^\1|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 """A block between fences, or `code`: a bracket in it is no link."""
 LONGEST_DECISION = 320
 """Words: half a page."""
+NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
+SAID = {
+    "overview.md": [f"registers the server with {NUMBERS[len(CLIENTS)]} clients"],
+    "tutorial.md": [f"{NUMBERS[len(CLIENTS) - 1].capitalize()} other clients work in the same way"],
+    "clients.md": [
+        f"Files are read up to {MAX_CONFIGURATION_BYTES >> 20} MB",
+        f"ends by itself {NUMBERS[int(DEFAULTS['idle_minutes'])]} minutes after",
+    ],
+    "claude-code.md": [
+        f"a skill and {NUMBERS[len([*(ROOT / 'plugin' / 'commands').iterdir()])]} commands",
+        f"({sorted(hook.SECONDS.values())[1]:.0f} to {max(hook.SECONDS.values()):.0f} seconds by event",
+        f"on Windows after {hook.SECONDS[hook.ENDING]} seconds",
+        f"in the background, every {events.FEED_PAUSE_SECONDS:.0f} seconds at most",
+        f"steps of maintenance, for {NUMBERS[int(hook.BEHIND_SECONDS)]} seconds at most",
+        f"`MCP_MEMORY_HOOK_MAX_TOKENS` ({DEFAULTS['hook_max_tokens']:,})",
+        f"`MCP_MEMORY_HOOK_PROMPT_MAX_TOKENS` ({DEFAULTS['hook_prompt_max_tokens']})",
+    ],
+    "limits.md": [
+        f"at most {limits.MAX_TEXT_CHARS:,} characters; a call stores at most {limits.MAX_ITEMS} records",
+        f"{4 * DIMENSIONS / 1_000:.1f} kB for each",
+    ],
+}
+"""What pages say in numbers that the code has."""
 PARTS = ["Tutorial", "How-to", "Reference", "Explanation"]
 
 
@@ -100,6 +133,13 @@ def test_each_promise_about_upgrades_is_held_by_a_test() -> None:
     assert len(held) == len(rows) > 5
     assert [(file, name) for file, name in held if f"def {name}(" not in (ROOT / file).read_text("utf-8")] == []
     assert f"Formats 1 to {FORMAT}," in page
+
+
+@pytest.mark.parametrize("page", SAID)
+def test_numbers_of_a_page_are_those_of_the_code(page: str) -> None:
+    """U3.2."""
+    text = " ".join((DOCS / page).read_text("utf-8").split())
+    assert [said for said in SAID[page] if said not in text] == []
 
 
 def test_every_decision_fits_on_half_a_page() -> None:

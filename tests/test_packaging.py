@@ -8,9 +8,9 @@ from pathlib import Path
 import mcp_memory
 
 ROOT = Path(__file__).parents[1]
-CONTRACT_ROW = re.compile(r"\b([A-FLMNTUX]\d{1,2}(?:\.\d{1,2})?|[RS]\d(?:\.\d)?)(?=[,:;) ])")
+CONTRACT_ROW = re.compile(r"\b([A-GL-PTUWX]\d{1,2}(?:\.\d{1,2})?|[RS]\d(?:\.\d)?)(?=[,:;) ])")
 """A1.3, R2, E7: the ids of what the project promises."""
-ROWS = dict(zip("ABCDEFLMNRSTUX", (7, 11, 9, 12, 8, 10, 4, 5, 6, 9, 8, 5, 4, 6), strict=True))
+ROWS = dict(zip("ABCDEFGLMNOPRSTUWX", (7, 11, 9, 12, 8, 10, 2, 4, 5, 6, 4, 4, 9, 8, 5, 4, 8, 6), strict=True))
 """The highest number of each letter."""
 
 

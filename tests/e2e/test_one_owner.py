@@ -1,4 +1,4 @@
-"""The one process that owns a memory (L1.2, S1.1): all windows share it, and nothing is lost when it ends."""
+"""The one process that owns a memory (L1.2, O1, S1.1): all windows share it, and nothing is lost when it ends."""
 
 import contextlib
 import json
@@ -104,6 +104,7 @@ def answers_to(server: "ServerProcess", numbers: Sequence[int]) -> list[dict[str
 
 
 def test_windows_of_other_agents_folders_and_projects_share_one_process(start: Start, tmp_path: Path) -> None:
+    """O1.1: and each sees what is its own."""
     one = start()
     bob = start("elsewhere", MCP_MEMORY_AGENT="bob")
     other = start(MCP_MEMORY_NAMESPACE="other")
@@ -283,7 +284,7 @@ def made_by(answer: dict[str, Any]) -> list[str]:
 
 
 def test_a_call_that_a_kill_interrupts_is_done_once(at_work: tuple["ServerProcess", ...], tmp_path: Path) -> None:
-    """Whether its effect was on disk or not; and what only reads is asked again."""
+    """O1.3: whether its effect was on disk or not; and what only reads is asked again."""
     _, two, three = at_work
     made: list[str] = []
     for count in range(4):
@@ -301,6 +302,7 @@ def test_a_call_that_a_kill_interrupts_is_done_once(at_work: tuple["ServerProces
 
 
 def test_a_task_is_pushed_and_popped_once_whatever_is_killed(start: Start, tmp_path: Path) -> None:
+    """O1.3."""
     window = start()
     for count in range(3):
         number = window.send_request("tools/call", {"name": "push_task", "arguments": {"goal": f"Mend pump {count}"}})
@@ -389,7 +391,7 @@ def test_a_window_keeps_the_names_that_it_was_started_with(start: Start, tmp_pat
 
 
 def test_nothing_acknowledged_is_lost_while_servers_are_killed(start: Start, tmp_path: Path) -> None:
-    """S1.1: the owner is killed, again and again, while windows store; no call meets two kills."""
+    """O1.3, S1.1: the owner is killed, again and again, while windows store; no call meets two kills."""
     windows = [start() for _ in range(3)]
     stored: list[tuple[str, str]] = []
     done = Counter[int]()
@@ -419,7 +421,7 @@ def test_nothing_acknowledged_is_lost_while_servers_are_killed(start: Start, tmp
 def test_an_owner_that_stands_still_is_waited_for_and_nobody_else_opens_the_memory(
     at_work: tuple["ServerProcess", ...], start: Start, tmp_path: Path
 ) -> None:
-    """As when a machine sleeps: what only reads is answered once it goes on, and a new window is served too."""
+    """O1.4: as when a machine sleeps: what only reads is answered once it goes on, and a new window is served too."""
     _, two, _ = at_work
     owned = owner(tmp_path / "data")
     stop(owned)
@@ -509,7 +511,7 @@ def test_what_a_script_pipes_in_is_answered(at_work: tuple["ServerProcess", ...]
 def test_a_window_that_shares_loads_no_library(
     at_work: tuple["ServerProcess", ...], environment: dict[str, str]
 ) -> None:
-    """So it starts in a blink, and takes a tenth of the memory."""
+    """O1.1, L2.1: so it starts in a blink, and takes at most 10 MiB of its own."""
     code = (
         "import sys, threading, time\n"
         "from mcp_memory.__main__ import main\n"
@@ -527,6 +529,7 @@ def test_a_window_that_shares_loads_no_library(
     ) as process:  # fmt: skip
         assert process.stderr is not None
         assert process.stderr.readline() == b"[]\n"
+        assert psutil.Process(process.pid).memory_full_info().uss <= 10 << 20
         process.kill()
     assert at_work[0].process.poll() is None
 
@@ -542,7 +545,7 @@ def installed(tmp_path: Path) -> Path:
 def test_an_owner_hands_over_to_a_later_build_and_starts_again_after_an_update(
     start_server: Start, tmp_path: Path, installed: Path
 ) -> None:
-    """Never back to an earlier build; and what an owner has loaded fits no module that an update has replaced."""
+    """O1.2: never back to an earlier build; and what an owner has loaded fits no module that an update has replaced."""
     started = time.time()
     one = start_server(tmp_path / "data", folder=tmp_path)
     one.call("remember", text=PORT)
@@ -571,6 +574,7 @@ def test_an_owner_hands_over_to_a_later_build_and_starts_again_after_an_update(
 
 
 def test_an_owner_ends_when_its_last_client_has_left_and_when_its_folder_is_gone(start: Start, tmp_path: Path) -> None:
+    """O1.2."""
     one, two = start(), start()
     owned = owner(tmp_path / "data")
     one.close_input()
@@ -586,7 +590,7 @@ def test_an_owner_ends_when_its_last_client_has_left_and_when_its_folder_is_gone
 
 
 def test_a_person_sees_the_owner_and_ends_it(start: Start, tmp_path: Path, environment: dict[str, str]) -> None:
-    """Its windows go on with the next; where nobody owns the memory, that is said."""
+    """O1.2: its windows go on with the next; where nobody owns the memory, that is said."""
     window = start(MCP_MEMORY_IDLE_MINUTES="5")
     window.call("remember", text=PORT)
     owned = owner(tmp_path / "data")
@@ -657,7 +661,7 @@ def test_an_owner_opens_the_memory_that_was_claimed(start_server: Start, tmp_pat
 
 
 def test_many_windows_that_start_at_once_have_one_owner(start: Start, tmp_path: Path) -> None:
-    """Where nothing is there yet, too: the folder of the memory included."""
+    """O1.1: where nothing is there yet, too: the folder of the memory included."""
     with ThreadPoolExecutor(6) as pool:
         windows = [each.result() for each in [pool.submit(start) for _ in range(6)]]
     windows[0].call("remember", text=PORT)

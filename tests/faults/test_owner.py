@@ -75,7 +75,7 @@ def run(data_dir: Path, *arguments: str, **variables: str) -> tuple[int, str]:
 
 
 def test_a_window_that_may_make_no_socket_keeps_the_memory_to_itself(data_dir: Path, start: Start) -> None:
-    """Who comes second is told why, and opens nothing: a window, a command, a hook."""
+    """O1.1: who comes second is told why, and opens nothing: a window, a command, a hook."""
     one = start(data_dir, code=WITHOUT_SOCKETS)
     one.call("remember", text=PORT)
     assert holders(data_dir) == {one.process.pid}
@@ -103,6 +103,7 @@ def test_a_folder_that_is_none_is_refused_to_windows_commands_and_hooks(data_dir
 
 
 def test_nobody_opens_the_memory_while_its_owner_stands_still_without_its_files(data_dir: Path, start: Start) -> None:
+    """O1.4."""
     one = start(data_dir)
     one.call("remember", text=PORT)
     owned = one.owner

@@ -44,6 +44,7 @@ def lived(app: App, size: int) -> str:
             record = replace(
                 BLANK, id=transaction.next_id(RECORD), text=f"w{number}x{number}", namespace=caller.namespace,
                 scope=caller.scope("shared"), session_id=f"s{number // 10}", task_id=root.id,
+                agent=caller.agent, occurred_at=BLANK.occurred_at + number,
             )  # fmt: skip
             transaction.insert(record, vectors[number, None], (), ())
     app.tasks.push(PushRequest(goal="Ship it", plan=("test", "publish")), caller)
@@ -94,6 +95,10 @@ def assemble(app: App, _: str) -> object:
     return app.assemble_context(ContextRequest(query=f"Does Bob like tea {next(NEW)}?"), app.caller())
 
 
+def begin(app: App, _: str) -> object:
+    return app.assemble_context(ContextRequest(max_tokens=1_000 + next(NEW)), app.caller())
+
+
 def revise(app: App, record_id: str) -> object:
     return app.revise(Revision(id=record_id, text=f"Changed at {app.records.revision()}."), app.caller())
 
@@ -103,6 +108,7 @@ CALLS: dict[str, Call] = {
     "remember": remember,
     "recall": lambda app, _: app.recall(RecallRequest(query="Does Bob like tea?"), app.caller()),
     "assemble_context": assemble,
+    "assemble_context without a question": begin,
     "revise": revise,
     "forget": lambda app, record_id: app.forget([record_id], "retire", app.caller()),
 }
@@ -125,6 +131,6 @@ def small_and_large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequen
 def test_a_call_reads_no_more_where_there_is_more_that_it_does_not_touch(
     name: str, small_and_large: Sequence[tuple[App, str]]
 ) -> None:
-    """O2.2: ended tasks, and records that have their vectors."""
+    """O2.2, L4.1: ended tasks, and the agent's own records, which have their vectors."""
     small, large = (steps_of(CALLS[name], app, record_id) for app, record_id in small_and_large)
     assert 0 < large <= BOUND * small

@@ -153,7 +153,7 @@ def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(
 
 
 def test_nobody_waits_for_a_partition_that_is_as_it_was_or_for_another_one(store: SqliteRecordStore) -> None:
-    """M1: a write elsewhere moves nothing here, and what is written here keeps nobody who reads elsewhere."""
+    """L1.1, M1: a write elsewhere moves nothing here, and what is written here keeps nobody who reads elsewhere."""
     follower, index, may_end = Follower(store), Ids(), Event()
     first = add(store)
     with ThreadPoolExecutor(1) as pool:
@@ -228,7 +228,7 @@ def test_what_went_elsewhere_and_what_is_erased_is_gone(store: SqliteRecordStore
 
 
 def test_partitions_over_the_budget_are_evicted_the_oldest_first(store: SqliteRecordStore) -> None:
-    """M1: never those that a running request reads; the figures count it."""
+    """L1.1, M1: never those that a running request reads; the figures count it."""
     follower, index = Follower(store, most_bytes=2), Ids(size=1)
     scopes = [f"shared/p{n}" for n in range(4)]
     ids = [add(store, scope) for scope in scopes]

@@ -417,7 +417,7 @@ def test_of_a_file_the_newer_state_counts() -> None:
 
 
 def test_a_summary_that_calls_done_what_is_open_says_so_and_a_whole_one_leaves_nothing_out() -> None:
-    """D7.1: what is missing, and what contradicts what was done."""
+    """D7.1, D11.2: what is missing, and what contradicts what was done."""
     known = of(goal=("Move the sailings to Postgres",), open_items=("Write the refund letter of ferry 12",))
     assert left_out(
         "## Goal\n- Sailings move to Postgres\n## Completed\n- Wrote the refund letter of ferry 12", known

@@ -136,7 +136,8 @@ def test_a_block_of_instructions_goes_in_and_out(
         path.write_text(before, "utf-8")
         assert run("install", client.name, "--instructions", *scope).code == 0
         text = path.read_text("utf-8")
-        assert "`assemble_context`" in text
+        block = text.partition("takes this out) -->\n")[2].partition("<!--")[0]
+        assert ("`assemble_context`" in block, len(block.splitlines())) == (True, 3)  # As docs/clients.md says.
         assert text.startswith(before or client.instructions.begin)
         assert run("install", client.name, "--instructions", *scope, "--force").code == 0
         assert path.read_text("utf-8") == text

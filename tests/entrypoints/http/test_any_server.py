@@ -59,7 +59,7 @@ def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[H
 
 
 def test_any_server_goes_on_where_another_was(servers: tuple[HttpServer, HttpServer, str, str]) -> None:
-    """M1.1: in the older era too: a block, an echo, what a session has seen, and the name of its client."""
+    """M1.1, S8.1: in the older era too: a block, an echo, what a session has seen, and the name of its client."""
     one, two, *secrets = servers
     ann, bob = map(Agent, secrets)
     hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "any", "version": "1"}}

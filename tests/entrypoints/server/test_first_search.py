@@ -39,7 +39,7 @@ asyncio.run(main())
 
 
 def test_a_first_search_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> None:
-    """L3.2: patterns and dates take a fifth of a start, and follow once there was time for a search.
+    """L2.1, L3.2: patterns and dates take a fifth of a start, and follow once there was time for a search.
 
     The vocabulary waits for the first call that counts: 42 MB that a server does without which searches alone.
     """

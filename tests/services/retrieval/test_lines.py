@@ -49,18 +49,22 @@ def test_an_event_says_its_command_and_what_came_of_it(app: App) -> None:
 
 
 def test_what_records_say_is_most_of_an_answer(app: App, remember: RememberOne) -> None:
-    """W2.2: 70 % of its tokens at least; no tags, no score, no version, no seconds."""
+    """W2.2, F10.1: 70 % of its tokens at least; no tags, no score, no version, no seconds."""
     for number in range(6):
         remember(
             f"Berth {number} takes reefers, because quay {number + 7} lost its power twice in October, and the cooling"
             " of forty containers had to be kept up by two borrowed generators.",
             tags=("quay", "power"), importance=7,
         )  # fmt: skip
-    shown = app.recall(RecallRequest(query="which berth takes reefers?"), app.caller()).shown
+    answer = app.recall(RecallRequest(query="which berth takes reefers?"), app.caller())
+    shown = answer.shown
     count = app.counter.count
     lines = [each.line for each in shown]
     assert sum(count(each.text) for each in shown) >= 0.7 * count("\n".join(lines))
     assert sum(count(each.head.rstrip()) for each in shown) <= 12 * len(shown)
+    said = [f"{each['text']} {each['id']} {each['kind']} 2026-11-20" for each in answer.results]
+    assert len(said) == 6
+    assert count("\n".join(lines)) <= 1.4 * sum(map(count, said))
 
 
 def test_a_whole_text_is_told_word_for_word_with_its_details(app: App, remember: RememberOne) -> None:

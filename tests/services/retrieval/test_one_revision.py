@@ -144,7 +144,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 @pytest.mark.uncounted
 def test_a_request_reads_the_revision_once_and_changes_once(app: App, other: App, reads: Reads) -> None:
-    """R9: whatever the request, however many sources it asks, and not at all where nothing changed."""
+    """L2.3, R9: whatever the request, however many sources it asks, and not at all where nothing changed."""
     stored(app, OLD)
     app.caller()
     requests: list[Callable[[], object]] = [

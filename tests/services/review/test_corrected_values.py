@@ -197,7 +197,7 @@ def test_an_undone_correction_corrects_nothing(app: App, remember: RememberOne, 
 def test_a_failing_search_changes_no_order(
     app: App, remember: RememberOne, correct: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G5.2: it only orders what was found."""
+    """W5.1: it only orders what was found."""
 
     def unavailable(*_: object) -> None:
         raise StoreUnavailable("The database is busy.")

@@ -525,7 +525,7 @@ class TestCallersSummary:
     def test_what_a_summary_leaves_out_is_named_and_one_that_tells_it_is_taken_at_once(
         self, open_memory: Callable[..., App]
     ) -> None:
-        """D7.1: a rule that is not told; the log stays as it was."""
+        """D7.1, D11.2: a rule that is not told; the log stays as it was."""
         app = open_memory()
         caller = app.caller("work")
         self._ruled(app, caller, 20)

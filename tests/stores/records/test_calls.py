@@ -41,6 +41,7 @@ def store(app: "App", text: str, asked: RepeatableCall) -> str:
 
 
 def test_a_call_is_done_once_and_says_what_it_made(open_memory: OpenMemory) -> None:
+    """O1.3: under its key."""
     app = open_memory()
     made = store(app, "The port is 80.", call())
     with pytest.raises(CallDone) as done:
@@ -50,7 +51,7 @@ def test_a_call_is_done_once_and_says_what_it_made(open_memory: OpenMemory) -> N
 
 
 def test_two_that_run_at_once_are_one(open_memory: OpenMemory) -> None:
-    """The first was given up by its window while its process stood still, and both go on."""
+    """O1.3: the first was given up by its window while its process stood still, and both go on."""
     app = open_memory()
     first, second = (replace(app.caller(), call=call()) for _ in range(2))
     app.remember([NewRecord(text="The port is 80.")], second)
