@@ -81,9 +81,8 @@ def test_no_screen_shows_what_another_scope_holds(pair: Pair, found: Found) -> N
     for thing in (ENTITY, SECRETS[0], found.one_a_place[0]):
         seen += ask(pair, tied, {}, **{"from": [own_ids(pair.full)[0]], "to": [thing]})
     assert SUBJECT in seen, "what is the asker's own is shown"
-    assert set(re.findall(r'</svg>Review(?: <span class="count">(\d+)</span>)?</a>', seen)) == {"1"}, (
-        "its own group alone"
-    )
+    counts = re.findall(r'</svg>Review(?: <span class="count">(\d+)</span>)?</a>', seen)
+    assert {*counts} == {"1"}, "its own group alone"
     assert "contradiction?" in seen
     assert "duplicate?" not in seen
 

@@ -160,7 +160,7 @@ TIMED_SECONDS = 2 * 86_400
 REASON_CHARACTERS = 400
 """Characters shown of a decision's reasons."""
 _WHEN, _APART, _BECAUSE = "when ", " — ", " Because: "
-"""What stands before a guardrail's trigger, behind it, and before a reason: the last in no stored text."""
+"""Words before a guardrail's trigger, behind it, and before a reason. The last stands in no stored text."""
 _CLOSED = (".", "!", "?", "…", "。")
 _STATES: Mapping[Status, str] = {
     "inactive": "inactive", "retired": "retired", "superseded": "superseded", "ineffective": "ineffective",

@@ -95,7 +95,7 @@ class ReviewMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """What asks for a visitor's attention: the header's counts by the titles of screens, and the marks of records."""
+    """Holds what asks for a visitor's attention: the header's counts by the titles of screens, and marks of records."""
 
     counts: Mapping[str, str] = field(default_factory=dict[str, str])
     marks: Mapping[str, ReviewMark] = field(default_factory=dict[str, ReviewMark])
