@@ -279,9 +279,11 @@ def headline(text: str) -> tuple[str, str]:
         cuts = [*_CUT.finditer(read, LEAST_HEADLINE, MOST_HEADLINE)] or [*_CUT.finditer(read, MOST_HEADLINE)][:1]
         end = max((each.end() for each in cuts if each["clause"]), default=cuts[-1].end() if cuts else MOST_HEADLINE)
     rest = [line[end:].strip()]
-    for each in filter(None, (each.lstrip(" \\") for each in below.splitlines())):
+    for each in filter(None, (each.lstrip(" \\") for each in below[:MAX_SEGMENT].splitlines())):
         mark = _LINE_MARK.match(each)
-        rest += ["·", each[mark.end() :]] if mark and rest != [""] else [each[mark.end() :] if mark else each]
+        if mark and rest != [""]:
+            rest.append("·")
+        rest.append(each[mark.end() :] if mark else each)
     return line[:end].strip(), " ".join(rest).strip()
 
 
