@@ -21,7 +21,7 @@ from mcp_memory.domain.model.graph import EntityFacts, entity_salience
 from mcp_memory.domain.model.ids import RecordSet, make_id, number_of
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
 from mcp_memory.domain.model.tasks import Task
-from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
+from mcp_memory.domain.text.entity_extraction import MAX_FOUND, MAX_LENGTH
 from mcp_memory.ports.changes import Columns, IndexPart
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
@@ -717,6 +717,19 @@ def test_topics_are_entities_that_records_mention_together(graph: GraphStore, ad
     assert first.together == dict.fromkeys(pairs, TOPIC_RECORDS)
     assert graph.topics(HERE, 1, ["t1"]) == [first]
     assert ["plan", "secret"] in [each.keys for each in graph.topics(HERE, 5)]
+
+
+def test_a_listing_makes_no_topic_and_neither_do_numbers_addresses_and_units(graph: GraphStore, add: Add) -> None:
+    """O4.2: a directory's files are mentioned together because they stand in one list."""
+    listed = [f"option_{number}" for number in range(MAX_FOUND)]
+    for number in range(TOPIC_RECORDS):
+        add(f"1 {number}", entities=entities(*listed))
+        add(f"2 {number}", entities=entities("Northwind", "GB", "ops/shop#41", "https://northwind.example/a"))
+    assert graph.topics(HERE, 5) == ()
+    for number in range(TOPIC_RECORDS):
+        add(f"3 {number}", entities=entities("Northwind", "Excel", "GB"))
+        add(f"4 {number}", entities=entities(*listed[1:]))
+    assert [set(each.keys) for each in graph.topics(HERE, 5)] == [set(listed[1:]), {"northwind", "excel"}]
 
 
 def test_nothing_is_known_by_the_word_of_what_is_left_out(graph: GraphStore, store: RecordStore, add: Add) -> None:

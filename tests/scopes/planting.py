@@ -121,7 +121,8 @@ def plant(pair: Pair, turns: int = 2) -> Found:
 
     def own(world: World) -> None:
         app, me = world.app, world.me
-        app.remember(items_of("oak", "shared"), me, advise=False)
+        oaks = app.remember(items_of("oak", "shared"), me, advise=False)
+        app.reviews.queue([("contradictions", [each.id for each in oaks[:2]], "The first may contradict.")], me)
         app.remember(items_of("ash", "private", ("fact", "decision", "message")), me, advise=False)
         app.remember(items_of("elm", "user", ("fact", "identity")), me, advise=False)
         app.remember(items_of("fir", "shared", ("fact", "procedure")), LIBRARIAN, advise=False)
@@ -148,7 +149,7 @@ def plant(pair: Pair, turns: int = 2) -> Found:
 
 
 def store(world: World, place: Place, found: Found) -> None:
-    """Records of its kinds, one of them corrected, one retired, one superseded, one erased."""
+    """Records of its kinds, one of them corrected, one retired, one superseded; two wait for a review."""
     app, caller = world.app, place.caller
     items = items_of(place.word, place.visibility, place.kinds)
     ids = [each.id for each in app.remember(items, caller, advise=False)]
@@ -156,6 +157,7 @@ def store(world: World, place: Place, found: Found) -> None:
     newer = NewRecord(text=f"{SUBJECT} newer {place.word}.", supersedes=(ids[1],), visibility=place.visibility)
     ids += [each.id for each in app.remember([newer], caller, advise=False)]
     app.forget([ids[2]], "retire", caller)
+    app.reviews.queue([("duplicates", [ids[0], ids[-1]], f"Both say {place.word}.")], caller)
     found.records += ids
     found.one_a_place.append(ids[len(found.one_a_place) % len(ids)])
 

@@ -31,7 +31,8 @@ def answer(world: World, screen: Screen, parts: Mapping[str, str], said: Mapping
     visitor = Visitor(sender=sender, session_id="the cookie", is_owner=False)
     path = re.sub(_PART, lambda name: parts[name[1]], screen.path)
     with visited_by(sender):
-        visit = visit_of(world.app, visitor, path=path, query=said, form=said, parts=parts, nav=SCREENS)
+        fields = {"query": said, "form": said, "parts": parts}
+        visit = visit_of(world.app, visitor, path=path, nav=SCREENS, attention=world.attention, **fields)
         if not visit.may(screen.takes):
             return "refused by its right"
         try:
@@ -80,6 +81,10 @@ def test_no_screen_shows_what_another_scope_holds(pair: Pair, found: Found) -> N
     for thing in (ENTITY, SECRETS[0], found.one_a_place[0]):
         seen += ask(pair, tied, {}, **{"from": [own_ids(pair.full)[0]], "to": [thing]})
     assert SUBJECT in seen, "what is the asker's own is shown"
+    counts = re.findall(r'</svg>Review(?: <span class="count">(\d+)</span>)?</a>', seen)
+    assert {*counts} == {"1"}, "its own group alone"
+    assert "contradiction?" in seen
+    assert "duplicate?" not in seen
 
 
 def test_no_session_of_another_scope_is_shown(pair: Pair, found: Found) -> None:

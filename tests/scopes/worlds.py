@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.scopes import Caller, Grant
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.entrypoints.page.new import KeptAttention
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.identity import asking as caller_of_message
 from mcp_memory.entrypoints.server.mcp_server import build_server
@@ -94,6 +95,7 @@ class World:
     app: App
     clock: Clock
     who: Who
+    attention: KeptAttention = field(default_factory=KeptAttention)
 
     @property
     def me(self) -> Caller:

@@ -159,6 +159,8 @@ TIMED_SECONDS = 2 * 86_400
 """Events of so long ago, at most, carry their time beside their day."""
 REASON_CHARACTERS = 400
 """Characters shown of a decision's reasons."""
+_WHEN, _APART, _BECAUSE = "when ", " — ", " Because: "
+"""Words before a guardrail's trigger, behind it, and before a reason. The last stands in no stored text."""
 _CLOSED = (".", "!", "?", "…", "。")
 _STATES: Mapping[Status, str] = {
     "inactive": "inactive", "retired": "retired", "superseded": "superseded", "ineffective": "ineffective",
@@ -409,10 +411,10 @@ def _constraint(record: Record, text: str, most: int) -> str:
 
     "when push to main — Use a branch. Because: it broke production"
     """
-    trigger, reason = (str(record.details.get(name) or "").strip() for name in ("trigger", "reason"))
+    trigger, reason = str(record.details.get("trigger") or "").strip(), _reasons(record)
     adds = says_more(text, f"{trigger}\n{reason}")
-    when = f"when {one_line(trigger, most)}" if trigger else ""
-    said = " — ".join(part for part in (when, neutralise(text) if adds else "") if part)
+    when = f"{_WHEN}{one_line(trigger, most)}" if trigger else ""
+    said = _APART.join(part for part in (when, neutralise(text) if adds else "") if part)
     why = "" if adds and not says_more(reason, text) else one_line(reason, most)
     if not said or not why:
         return said or why
@@ -421,15 +423,41 @@ def _constraint(record: Record, text: str, most: int) -> str:
 
 def _decision(record: Record, text: str, detail: ShownDetail) -> str:
     """Return the decision and, where there is room, its reasons, unless the text contains them."""
-    given = record.details.get("reasons")
-    reasons = given if isinstance(given, str) else "; ".join(map(str, given)) if isinstance(given, Sequence) else ""
+    reasons = _reasons(record)
     if detail == "micro" or not says_more(reasons, text):
         return neutralise(text)
     return _because(neutralise(text), one_line(reasons, REASON_CHARACTERS))
 
 
+def _reasons(record: Record) -> str:
+    """Return a decision's reasons or a guardrail's reason; "" without any."""
+    given = record.details.get("reason" if record.kind == "censor" else "reasons")
+    if isinstance(given, str):
+        return given.strip()
+    return "; ".join(map(str, given)) if isinstance(given, Sequence) else ""
+
+
 def _because(said: str, why: str) -> str:
-    return f"{said}{'' if said.endswith(_CLOSED) else '.'} Because: {why}"
+    return f"{said}{'' if said.endswith(_CLOSED) else '.'}{_BECAUSE}{why}"
+
+
+def clauses(record: Record, told: str) -> tuple[str, str, str]:
+    """Part what a line says about a record (`said`): its words with the markers, when it applies, and its reason.
+
+    "Use a branch. (70 % sure)", "push to main", "it broke production": the last two are a guardrail's trigger and
+    reason, or "" and a decision's reasons, each "" where the line says none.
+    """
+    trigger = why = ""
+    words, is_told, behind = told.partition(_BECAUSE)
+    if is_told and record.kind in ("decision", "censor"):
+        most = REASON_CHARACTERS if record.kind == "decision" else LINE_CHARACTERS
+        reason = one_line(_reasons(record), most)
+        if behind.startswith(reason):
+            told, why = words + behind.removeprefix(reason), reason
+    if record.kind == "censor" and told.startswith(_WHEN) and record.details.get("trigger"):
+        trigger, is_apart, words = told.removeprefix(_WHEN).partition(_APART)
+        trigger, told = (trigger, words) if is_apart else ("", told)
+    return told, trigger, why
 
 
 def to_be_checked(ground_ids: Sequence[str], day: str) -> str:

@@ -156,11 +156,15 @@ class Figure:
         return None if self.value is None or self.band is None or self.is_early else self.band.verdict(self.value)
 
 
-def conclusion(count: int, *, is_judged: bool) -> str:
-    """Return how many things need attention, in a line. It `is_judged` where at least one figure has a verdict."""
-    if count:
+def conclusion(verdicts: Iterable[Verdict | None], *, waiting: int, failed_hooks: int) -> str:
+    """Return how many things need attention, in a line: figures off target, reviews that wait, and hooks that failed.
+
+    `verdicts` are those of all figures. The reviews that wait, any number of them, are one thing.
+    """
+    judged = [each for each in verdicts if each is not None]
+    if count := sum(each != "inside" for each in judged) + bool(waiting) + failed_hooks:
         return "One thing needs your attention." if count == 1 else f"{count} things need your attention."
-    early = "" if is_judged else " There is too little use yet to judge how well it works."
+    early = "" if judged else " There is too little use yet to judge how well it works."
     return f"Nothing needs your attention.{early}"
 
 

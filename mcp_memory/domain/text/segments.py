@@ -21,6 +21,8 @@ MOST_UNSPOKEN = 6
 MIN_WRAPPED = 40
 """Characters: a shorter line was ended on purpose, a longer one may be wrapped."""
 
+LEAST_HEADLINE, MOST_HEADLINE = 12, 80
+"""Characters of a headline: a shorter sentence says little alone, a longer one is no headline."""
 MIN_COUNTED = 5
 """Characters: a shorter part that is a number counts the text after it: "1. Run it"."""
 
@@ -83,6 +85,10 @@ _EMPHASIS = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1(?![\w*])"
 # "[the export](https://example.org/a)" → "the export"
 _LINK = re.compile(r"(?<!\w)!?\[([^\]\n]{1,200})\]\((?:https?:|/|\.|#)[^)\s]{0,500}\)(?!\w)")
 # "… has ended."
+# "by hand; | retention", "the file → | dead end", and any blank
+_CUT = re.compile(r"(?P<clause>[;:,；：，、]\s|\s[—–→](?=\s)|[；：，、])|\s")
+# "`a. b`"
+_CODE_SPAN = re.compile(r"`[^`\n]*`")
 _SPOKEN_END = re.compile(r"[a-z][.!?]$")
 _PROMPT_SIGNS = frozenset("$>|")
 _OUTPUT_LOOKS = frozenset({"trace", "frame", "command", "log", "error"})
@@ -241,13 +247,44 @@ def _sentences(text: str, role: SegmentRole) -> Iterator[Segment]:
         yield Segment(text=" · ".join(cell for cell in cells if cell), role=role)
         return
     begin = 0
+    for end in _sentence_ends(text):
+        yield Segment(text=text[begin : end.start()], role=role)
+        begin = end.end()
+    yield Segment(text=text[begin:], role=role)
+
+
+def _sentence_ends(text: str) -> Iterator[re.Match[str]]:
+    """Yield what parts the sentences of a line: the closing marks and the blanks behind each but the last."""
+    begin = 0
     for end in SENTENCE_END.finditer(unquoted(text)):  # A quotation belongs to its surrounding sentence.
         part = text[begin : end.start()]
         is_counted = _ENUMERATED.search(part[-12:]) and (len(part) < MIN_COUNTED or _GOES_ON.match(text, end.end()))
         if not (is_counted or _ABBREVIATION.search(part[-12:])):
-            yield Segment(text=part, role=role)
+            yield end
             begin = end.end()
-    yield Segment(text=text[begin:], role=role)
+
+
+def headline(text: str) -> tuple[str, str]:
+    """Return the first line of a text up to its first sentence's end, without its marks, and the rest in one line.
+
+    A sentence of a few words takes the next one along; a long one is cut behind a clause or else a word, outside of
+    code. In the rest, dots part items and headings.
+    """
+    line, _, below = text.strip().partition("\n")
+    line = _LINE_MARK.sub("", line[:MAX_SEGMENT]).strip()
+    read = _CODE_SPAN.sub(lambda code: "·" * len(code[0]), line[: 2 * MOST_HEADLINE])
+    ends = (end.end() for end in _sentence_ends(read))
+    end = next((each for each in ends if each >= LEAST_HEADLINE), len(line))
+    if end > MOST_HEADLINE + LEAST_HEADLINE:
+        cuts = [*_CUT.finditer(read, LEAST_HEADLINE, MOST_HEADLINE)] or [*_CUT.finditer(read, MOST_HEADLINE)][:1]
+        end = max((each.end() for each in cuts if each["clause"]), default=cuts[-1].end() if cuts else MOST_HEADLINE)
+    rest = [line[end:].strip()]
+    for each in filter(None, (each.lstrip(" \\") for each in below[:MAX_SEGMENT].splitlines())):
+        mark = _LINE_MARK.match(each)
+        if mark and rest != [""]:
+            rest.append("·")
+        rest.append(each[mark.end() :] if mark else each)
+    return line[:end].strip(), " ".join(rest).strip()
 
 
 _ROLE_OF_LOOK: dict[str, SegmentRole] = {"heading": "heading", "item": "item", "quote": "quote", "row": "row"}

@@ -72,6 +72,7 @@ def status_shown(memory: "App", place: str, as_json: bool = False) -> None:
     """Show the status of the memory at this place."""
     from mcp_memory.bridge.door import owner_of
     from mcp_memory.entrypoints.commands import screens
+    from mcp_memory.entrypoints.hooks.session_notes import KEPT_SECONDS, failed_hooks
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
     from mcp_memory.entrypoints.server.status_answers import show_status
 
@@ -82,6 +83,7 @@ def status_shown(memory: "App", place: str, as_json: bool = False) -> None:
         "private_to_others": memory.projects.private_of_others(caller),
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
+        "failed_hooks": failed_hooks(memory.settings.data_dir, memory.now() - KEPT_SECONDS),
         # Of all projects together: who opens the file may know.
         "index_directory": asdict(directory) if directory else None,
         "unembedded": memory.reindex.queued(),

@@ -94,6 +94,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "To review": f"{counted(reviews['waiting'], 'group')}, {reviews['asked']} for you: `mcp-memory review`"
         if reviews["waiting"]
         else "nothing",
+        "Hooks that failed": listed(status["failed_hooks"]),
         "Contexts given": _contexts(status["contexts"]),
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
         "Kept in": f"{store['path']}" + (f", {status['place']}" if status["place"] else ""),
@@ -129,10 +130,10 @@ def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
 
 def health_screen(status: Mapping[str, Any]) -> Table:
     """Return what needs attention, then each figure with its target range, and whether it is inside."""
-    verdicts = [figure["verdict"] for figure in status["health"].values() if figure["verdict"]]
-    count = sum(verdict != "inside" for verdict in verdicts) + bool(status["reviews"]["waiting"])
+    verdicts = [figure["verdict"] for figure in status["health"].values()]
+    waiting, failed = status["reviews"]["waiting"], status["failed_hooks"]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left", title_style="")
-    table.title = conclusion(count, is_judged=bool(verdicts))
+    table.title = conclusion(verdicts, waiting=waiting, failed_hooks=len(failed))
     for title in ("Measure", "Value", "Target", ""):
         table.add_column(title, style="dim" if title == "Measure" else "")
     for name, figure in status["health"].items():

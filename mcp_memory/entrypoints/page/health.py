@@ -216,8 +216,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
         days=USAGE_DAYS,
         listed=listed,
         conclusion=conclusion(
-            sum(each.is_off for each in sentences) + len(failed) + bool(status.memory.waiting),
-            is_judged=any(each.verdict for each in status.memory.figures),
+            [each.verdict for each in status.memory.figures], waiting=status.memory.waiting, failed_hooks=len(failed)
         ),
         sentences=sentences,
         unknown=[

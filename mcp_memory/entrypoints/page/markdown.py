@@ -44,15 +44,15 @@ def has_markup(html: Markup) -> bool:
 
 def inline(text: str, words: re.Pattern[str] | None = None) -> Markup:
     """Return a line with its code and emphasis drawn, and each match of `words` marked; nothing else is changed."""
-    parts: list[Markup] = []
-    text, end = spelled_out(text), 0
+    parts: list[str] = []  # Joined as texts, of which each is escaped: to format marked-up ones takes most of a list.
+    text, end = text if text.isascii() and text.isprintable() else spelled_out(text), 0
     for found in _IN_A_LINE.finditer(text):
         parts.append(_marked(text[end : found.start()], words))
         tag = "code" if found["code"] else "em" if found["stars"] == "*" else "strong"
         body = found["code"][1:-1] if found["code"] else found["words"]
-        parts.append(Markup("<{0}>{1}</{0}>").format(tag, _marked(body, words)))
+        parts += [f"<{tag}>", _marked(body, words), f"</{tag}>"]
         end = found.end()
-    return Markup().join([*parts, _marked(text[end:], words)])
+    return Markup("".join([*parts, _marked(text[end:], words)]))
 
 
 def words_of(query: str) -> re.Pattern[str] | None:
@@ -61,14 +61,15 @@ def words_of(query: str) -> re.Pattern[str] | None:
     return inflections_of(terms) if terms else None
 
 
-def _marked(text: str, words: re.Pattern[str] | None) -> Markup:
+def _marked(text: str, words: re.Pattern[str] | None) -> str:
+    """Return the escaped text with the words marked."""
     if words is None:
         return escape(text)
-    parts, end = list[Markup](), 0
+    parts, end = list[str](), 0
     for found in words.finditer(text):
-        parts += [escape(text[end : found.start()]), Markup("<mark>{}</mark>").format(found[0])]
+        parts += [escape(text[end : found.start()]), "<mark>", escape(found[0]), "</mark>"]
         end = found.end()
-    return Markup().join([*parts, escape(text[end:])])
+    return "".join([*parts, escape(text[end:])])
 
 
 @cache

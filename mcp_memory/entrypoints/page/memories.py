@@ -63,9 +63,9 @@ def show_memories(visit: Visit) -> Response:
     return visit.page(
         "memories.html",
         here="Memories",
-        # Without a record: open work that the question found.
+        # Without a record: open work that the question found, by its goal.
         found=[
-            (records.get(each.id), each.data, match_of(each.data, words, is_nearest=bool(answer.unknown)))
+            (records.get(each.id), each, match_of(each.data, words, is_nearest=bool(answer.unknown)))
             for each in answer.shown
             if each.id in records or each.data["kind"] == "task"
         ],

@@ -11,11 +11,12 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, Instant, Record
 from mcp_memory.domain.model.versions import UPKEEP
+from mcp_memory.entrypoints.page import review
 from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
 from mcp_memory.entrypoints.page.kept_by_browser import TIME, looked_at, mark_of
 from mcp_memory.entrypoints.page.listing import LASTING
 from mcp_memory.entrypoints.page.rendering import day_in_words
-from mcp_memory.entrypoints.page.visits import Screen, Visit
+from mcp_memory.entrypoints.page.visits import Attention, Screen, Visit
 
 NAME: Final = "New"
 NEW_AT_MOST: Final = 200
@@ -134,33 +135,37 @@ def _writer(record: Record) -> str:
     return f"{record.agent} ({record.client})" if record.client not in ("", record.agent) else record.agent
 
 
-class HeaderCounts:
-    """The counts beside screens in the header: how many records are new, and how many groups wait. Thread-safe.
+class KeptAttention:
+    """Keeps what asks for visitors' attention: how many records are new, and which groups wait. Thread-safe.
 
-    They are read again after a change of what the visitor reads, and each minute: without a mark all of a day is new.
+    One look at the groups gives their count and the marks of their records. They are read again after a change of what
+    the visitor reads, and each minute: without a mark of what was seen, all of a day is new.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[object, Mapping[str, str]]] = {}
+        self._kept: dict[tuple[str, str], tuple[object, Attention]] = {}
 
-    def __call__(self, visit: Visit) -> Mapping[str, str]:
-        """Return them by the titles of the screens. Raises StoreUnavailable."""
+    def __call__(self, visit: Visit) -> Attention:
+        """Return what asks for the visitor's attention. Raises StoreUnavailable."""
         whose = (visit.visitor.session_id, visit.caller.namespace)
         mark = visit.cookies.get(mark_of(visit), "")
         standing = (visit.standing, mark, visit.now // COUNTED_SECONDS)
         kept = self._kept.get(whose)
         if kept is None or kept[0] != standing:
-            kept = self._kept[whose] = (standing, _counted(visit))
+            kept = self._kept[whose] = (standing, _attention(visit))
             for each in [*self._kept][:-MOST_KEPT]:
                 self._kept.pop(each, None)
         return kept[1]
 
 
-def _counted(visit: Visit) -> Mapping[str, str]:
+def _attention(visit: Visit) -> Attention:
     new = len(_fresh(visit, looked_at(visit), "", COUNTED_AT_MOST + 1, COUNTED_AT_ONCE))
-    waiting = len(visit.app.reviews.waiting(visit.caller))
-    counted = {NAME: new, "Review": waiting}
-    return {name: str(n) if n <= COUNTED_AT_MOST else f"{COUNTED_AT_MOST}+" for name, n in counted.items() if n}
+    waiting = visit.app.reviews.waiting(visit.caller)
+    counted = {NAME: new, review.NAME: len(waiting)}
+    return Attention(
+        counts={name: str(n) if n <= COUNTED_AT_MOST else f"{COUNTED_AT_MOST}+" for name, n in counted.items() if n},
+        marks=review.marks_of(waiting),
+    )
 
 
 SCREENS: Final = (Screen(path="/new", answer=show_new, title=NAME),)

@@ -13,12 +13,13 @@ from typing import Any, Final, Literal, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mcp_memory.domain.context.rendering import said
+from mcp_memory.domain.context.rendering import clauses, said
 from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.kind_words import kind_in_words
 from mcp_memory.domain.model.projects import short_name
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
+from mcp_memory.domain.text.segments import headline
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
 from mcp_memory.entrypoints.page.markdown import drawn, inline
 from mcp_memory.entrypoints.page.wording import (
@@ -46,6 +47,10 @@ WORD_CHARACTERS: Final = 200
 """Characters that a word has at most; a change within a longer run of letters is shown from there."""
 SHOWN_CHARACTERS: Final = 2_000
 """Characters of one changed part that are shown."""
+MORE_CHARACTERS: Final = 1_000
+"""Characters behind a headline in a list, where at most four lines are seen."""
+_LINE_READ: Final = 200
+"""Characters of a text in which its first line ends, where a list shows that as a headline."""
 COLOURS: Final = 21
 """The tones of a bar, which begin again after the last one: as many as a context has sections, and its frame."""
 _NO_TONES: Final[Mapping[str, int]] = {}
@@ -156,6 +161,32 @@ def status_in_words(status: str) -> str:
 def in_a_line(record: Record, now: Instant) -> str:
     """Return what a line says about a record, as an agent reads it."""
     return said(record, record.summary, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRecord:
+    """Shows what a list says about a record: its headline, what follows, and when it applies and why, "" for none."""
+
+    headline: Markup
+    more: Markup
+    why: Markup
+
+
+def listed(record: Record, told: str, words: re.Pattern[str] | None = None) -> ListedRecord:
+    """Return a record as a list shows it, of what a line says about it; each match of `words` is marked."""
+    told, trigger, reason = clauses(record, told)
+    line, is_first, _ = record.text[:_LINE_READ].lstrip().partition("\n")
+    if is_first and told.startswith(line):  # A summary of several lines is one line.
+        told = f"{line}\n{told.removeprefix(line).lstrip()}"
+    told, arrow, result = told.partition(" → ") if record.kind == "result" else (told, "", "")
+    first, rest = headline(told)
+    rest = f"{rest}{arrow}{result}".strip()
+    name = record.details.get("name") if record.kind == "procedure" else None
+    if isinstance(name, str) and name.strip() and not told.casefold().startswith(name.casefold()):
+        first, rest = name, f"{first} {rest}"
+    rest = rest if len(rest) <= MORE_CHARACTERS else f"{rest[:MORE_CHARACTERS]}…"
+    why = " · ".join(filter(None, (trigger and f"when {trigger}", reason and f"because {reason}")))
+    return ListedRecord(inline(first, words), inline(rest, words), inline(why, words))
 
 
 def parted(line: str) -> tuple[str, str]:
@@ -369,6 +400,7 @@ def environment() -> Environment:
         parted=parted,
         counted_kind=counted_kind,
         said=in_a_line,
+        listed=listed,
         verbatim=Verbatim,
         status=status_in_words,
         kind=kind_in_words,

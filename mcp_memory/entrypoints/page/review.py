@@ -14,7 +14,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.ids import REVIEW, number_of
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.versions import LOOKED_AT
-from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
+from mcp_memory.entrypoints.page.visits import TEXT_BYTES, ReviewMark, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ReviseArguments
@@ -47,6 +47,13 @@ _STAYS: Final[Mapping[ReviewKind, str]] = {"noted": "stays only noted"}
 _BOTH_TRUE: Final[Mapping[ReviewKind, str]] = {
     "dependents": "It is still right", "guidance": "It is still right", "noted": "Keep it"
 }  # fmt: skip
+
+
+_MARKS: Final[Mapping[ReviewKind, str]] = {
+    "contradictions": "contradiction?", "dependents": "still right?", "guidance": "still right?",
+    "duplicates": "duplicate?", "noted": "keep?",
+}  # fmt: skip
+"""The mark of a record that waits for a verdict, by what waits first: the kinds stand in order of urgency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +143,7 @@ def _shown(visit: Visit, ahead: Sequence[Waiting]) -> Sequence[ShownGroup]:
 
 def _shown_group(visit: Visit, waiting: Waiting, compare: WordDiff) -> ShownGroup:
     kind, records = waiting.review.kind, waiting.records
-    changed, *others = records if kind == "dependents" and not records[0].check else (None, *records)
+    changed, others = _judged(waiting)
     earlier, later = (_earlier(visit, changed, others), changed) if changed else (records[-1].text, records[0])
     diff = compare(earlier, later.text) if changed or (len(records) == 2 and kind != "dependents") else []
     has_common = any(part.kind == "same" and part.text.strip() for part in diff)
@@ -148,6 +155,25 @@ def _shown_group(visit: Visit, waiting: Waiting, compare: WordDiff) -> ShownGrou
         diff=diff if has_common or (changed and earlier != changed.text) else [],
         changed=changed,
     )
+
+
+def _judged(waiting: Waiting) -> tuple[Record | None, Sequence[Record]]:
+    """Return the record of a group that has changed, None where the group is of no change, and those to judge."""
+    first, *others = waiting.records
+    is_ground = waiting.review.kind == "dependents" and not first.check
+    return (first, others) if is_ground else (None, waiting.records)
+
+
+def marks_of(groups: Sequence[Waiting]) -> Mapping[str, ReviewMark]:
+    """Return the marks of the records that wait for a verdict, by their ids: the most urgent of several groups."""
+    marks: dict[str, ReviewMark] = {}
+    for kind, says in _MARKS.items():
+        for each in groups:
+            if each.review.kind == kind:
+                mark = ReviewMark(id=each.review.id, says=says, title=TITLES[kind])
+                for record in _judged(each)[1]:
+                    marks.setdefault(record.id, mark)
+    return marks
 
 
 def title_of(review: Review, record: Record) -> str:

@@ -126,7 +126,7 @@ class Site:
         self._readers = CapacityLimiter(1)
         self._large = CapacityLimiter(LARGE_AT_ONCE)
         self._feed = Feed(app.progress)
-        self._counts = new.HeaderCounts()
+        self._attention = new.KeptAttention()
         self._sending = set[str]()
         """Sessions of which such a form is there."""
 
@@ -203,7 +203,7 @@ class Site:
             parts=request.path_params,
             cookies=request.cookies,
             nav=SCREENS,
-            counts=self._counts,
+            attention=self._attention,
         )
 
     async def _admitted(self, request: Request) -> Visitor:
@@ -270,7 +270,7 @@ class Site:
                 return None
             with visited_by(visitor.sender):
                 visit = self._visit(visitor, request, {}, {})
-                counts = visit.counts(visit)
+                counts = visit.attention(visit).counts
                 return visit.told(counts), counts
 
         return self._feed.answer(look, request.query_params.get("seen", ""))

@@ -85,6 +85,23 @@ _LINE: Final = re.compile(r"[a-z][0-9a-z]{0,40}")  # "r00001a"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewMark:
+    """Says beside a record in a list that it waits for a verdict: the group's id, the mark, and the group's title."""
+
+    id: str
+    says: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Holds what asks for a visitor's attention: the header's counts by the titles of screens, and marks of records."""
+
+    counts: Mapping[str, str] = field(default_factory=dict[str, str])
+    marks: Mapping[str, ReviewMark] = field(default_factory=dict[str, ReviewMark])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
     """One request: who asks, what the address and the form say, and the ways to answer."""
 
@@ -101,8 +118,8 @@ class Visit:
     nav: Sequence[Screen]
     memory: str
     """The permanent name of the memory."""
-    counts: Callable[[Visit], Mapping[str, str]] = lambda _: {}
-    """Reads the counts beside screens in the header, by their titles."""
+    attention: Callable[[Visit], Attention] = lambda _: Attention()
+    """Reads the header's counts and the marks of records."""
     reading: ExitStack = field(default_factory=ExitStack)
     """Closed once all is read: agents' calls wait for nobody who renders or compares."""
 
@@ -198,8 +215,8 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Answer with a template, which reads nothing; the header's counts are read before."""
-        counts = self.counts(self)
-        standing = self.told(counts)
+        attention = self.attention(self)
+        standing = self.told(attention.counts)
         self.reading.close()
         done, change, number = self.asked("done"), self.asked("change"), self.asked_number("number", 0)
         was = self.asked("was")
@@ -217,7 +234,8 @@ class Visit:
                     "was": was if done == "undone_one" and was.startswith(RECORD) and number_of(was) else "",
                     "made": done == "superseded" and self.asked("made") == "1",
                     "csrf": self.visitor.form_token,
-                    "counts": counts,
+                    "counts": attention.counts,
+                    "marks": attention.marks,
                     "standing": standing,
                     "theme": theme_of(self.cookies),
                     **values,

@@ -5,6 +5,7 @@ It is imported with the first of these questions, in a tenth of a second, which 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
@@ -12,6 +13,7 @@ from itertools import combinations, pairwise
 from math import log
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.text.entity_extraction import MAX_FOUND
 from mcp_memory.ports.retrieval import GraphNode, GraphTopic, Holders
 from mcp_memory.stores.graph.lookup import known_things
 from mcp_memory.stores.graph.view import GraphView
@@ -29,6 +31,9 @@ MAX_MET = 1_500
 """Links read from either end, a few milliseconds: four records away where names are rare."""
 MAX_TOPIC_ENTITIES, TOPIC_RECORDS = 200, 3
 """Entities that topics are made of, the most linked ones, and records that two must share to be of one topic."""
+# "datasette#2127", "https://example.org/a", "gb", "mhz"
+_NO_TOPIC = re.compile(r".*#\d+|[a-z]+://.*|[kmgtp]i?b|[kmgt]?hz")
+"""Keys that nobody would call a topic: the number of an issue, an address, a bare unit."""
 FEW_LINKS = 10
 """Links up to which an entity's name is looked for in texts, too: such a name is rare, and its records are few."""
 _STATED_COST = log(2)
@@ -104,16 +109,19 @@ def all_names(view: GraphView, node: GraphNode) -> Sequence[GraphNode]:
 def topics(view: GraphView, most: int) -> Sequence[GraphTopic]:
     """Return at most `most` topics, the largest first: entities that records mention together, by their links.
 
-    What nearly everything mentions is of no topic.
+    What nearly everything mentions is of no topic, and a listing, with as many things as are found in a text, ties none
+    of them.
     """
-    things = [thing for thing, _ in known_things(view, (), MAX_TOPIC_ENTITIES)]
+    known = (thing for thing, _ in known_things(view, (), MAX_TOPIC_ENTITIES))
+    things = [thing for thing in known if not _NO_TOPIC.fullmatch(thing.names[0])]
     links = {thing.names[0]: thing.links for thing in things}
     by_record: dict[str, list[str]] = {}
     for thing in things:
         for node in {node for name in thing.names for node in view.neighbours(("entity", name))}:
             if node[0] == "record":
                 by_record.setdefault(node[1], []).append(thing.names[0])
-    together = Counter(pair for keys in by_record.values() for pair in combinations(sorted(keys), 2))
+    telling = (keys for each, keys in by_record.items() if len(view.neighbours(("record", each))) < MAX_FOUND)
+    together = Counter(pair for keys in telling for pair in combinations(sorted(keys), 2))
     shared = sorted((*pair, count) for pair, count in together.items() if count >= TOPIC_RECORDS)
     if not shared:
         return ()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.context.rendering import (
     PROPERTIES_SHOWN,
     Line,
+    clauses,
     entity_line,
     head,
     markers,
@@ -165,6 +166,37 @@ def test_a_line_says_its_markers_in_one_order(make_record: Callable[..., Record]
         "- [r000001 decision 11-20] Pay in advance. Because: he refused (part 3 of 9, 1900 tokens)"
         " (before r000000, 2019-11-02: later) → failure (70 % sure) (past: until 2026-11-20) (task failed: Ship it)"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "details", "parts"),
+    [
+        (
+            "decision",
+            {"reasons": ["he refused", "it is late"]},
+            ("Pay in advance. (70 % sure)", "", "he refused; it is late"),
+        ),
+        ("decision", {"reasons": "he refused"}, ("Pay in advance. (70 % sure)", "", "he refused")),
+        ("decision", {"reasons": 7}, ("Pay in advance (70 % sure)", "", "")),
+        ("decision", {}, ("Pay in advance (70 % sure)", "", "")),
+        ("censor", {"trigger": "pay", "reason": "he refused"}, ("Pay in advance. (70 % sure)", "pay", "he refused")),
+        ("censor", {"reason": "he refused"}, ("Pay in advance. (70 % sure)", "", "he refused")),
+        ("censor", {"trigger": "pay in advance"}, ("when pay in advance (70 % sure)", "", "")),
+        ("fact", {"reason": "he refused"}, ("Pay in advance (70 % sure)", "", "")),
+    ],
+)
+def test_a_line_comes_apart_into_its_words_its_occasion_and_its_reason(
+    make_record: Callable[..., Record], kind: Kind, details: dict[str, Any], parts: tuple[str, str, str]
+) -> None:
+    """U1.1: markers stay with the words."""
+    record = make_record("Pay in advance", kind=kind, details=details, confidence=0.7)
+    assert clauses(record, said(record, record.text, now=NOON)) == parts
+
+
+def test_a_reason_that_another_version_had_stays_in_the_line(make_record: Callable[..., Record]) -> None:
+    """U1.1: what was told of a record before its reason changed is not parted at that."""
+    record = make_record("Pay in advance", kind="decision", details={"reasons": ["he refused"]})
+    assert clauses(record, "Pay in advance. Because: he left") == ("Pay in advance. Because: he left", "", "")
 
 
 MARKERS = (

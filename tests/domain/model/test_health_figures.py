@@ -64,10 +64,17 @@ def test_few_cases_alarm_nobody() -> None:
 
 
 def test_one_line_says_what_needs_attention() -> None:
-    told = [conclusion(count, is_judged=count != 0) for count in (2, 1, 0)]
-    assert [each.partition(" ")[0] for each in told] == ["2", "One", "Nothing"]
-    assert told[2].endswith("There is too little use yet to judge how well it works.")
-    assert conclusion(0, is_judged=True) == "Nothing needs your attention."
+    """All groups that wait are one thing, as is each hook that failed."""
+    told = [
+        conclusion(["inside", "below", None, "above"], waiting=7, failed_hooks=2),
+        conclusion(["inside"], waiting=1, failed_hooks=0),
+        conclusion(["inside", None], waiting=0, failed_hooks=0),
+        conclusion([None], waiting=0, failed_hooks=0),
+    ]
+    assert told[:3] == [
+        "5 things need your attention.", "One thing needs your attention.", "Nothing needs your attention."
+    ]  # fmt: skip
+    assert told[3].endswith("There is too little use yet to judge how well it works.")
 
 
 def test_what_is_not_known_yet_is_neither_good_nor_bad() -> None:

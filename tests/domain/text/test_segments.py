@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.text.segments import MAX_SEGMENTS, segments_of
+from mcp_memory.domain.text.segments import LEAST_HEADLINE, MAX_SEGMENTS, MOST_HEADLINE, headline, segments_of
 
 
 def parts(text: str) -> list[tuple[str, str]]:
@@ -135,3 +135,35 @@ def test_no_text_takes_long_to_take_apart(unit: str) -> None:
 def test_a_sentence_ends_neither_in_a_count_nor_in_a_quotation(text: str, sentences: list[str]) -> None:
     """C2.1: a number before a new sentence ends the old one."""
     assert [segment.text for segment in segments_of(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "rest"),
+    [
+        ("The port is 8080.", "The port is 8080.", ""),
+        ("The database moved to port 6543. Ask Dr. Smith.", "The database moved to port 6543.", "Ask Dr. Smith."),
+        ("## 2. Moving the export\n\nIt waits.\n- first\n  goes on\n\\### Open\n> who?",
+         "Moving the export", "It waits. · first goes on · Open · who?"),
+        ("All of these:\n- one\n- two", "All of these:", "one · two"),
+        ("No. We keep both of them. For now.", "No. We keep both of them.", "For now."),
+        ("完成。数据库在东京，缓存在上海，每天备份。完。", "完成。数据库在东京，缓存在上海，每天备份。", "完。"),
+        ("Set it by `a.b. c` in the file. Then restart.", "Set it by `a.b. c` in the file.", "Then restart."),
+        ("Never delete a bucket by hand; retention does so after thirty days, and finance reads it until then",
+         "Never delete a bucket by hand; retention does so after thirty days,", "and finance reads it until then"),
+        (f"{'word ' * 30}end", ("word " * 16).strip(), f"{'word ' * 14}end"),
+        (f"Run `{'x; ' * 35}y` and then some more of it", f"Run `{'x; ' * 35}y`", "and then some more of it"),
+        ("x" * 300, "x" * MOST_HEADLINE, "x" * (300 - MOST_HEADLINE)),
+        (" \n ", "", ""),
+    ],
+)  # fmt: skip
+def test_a_headline_is_the_first_sentence_or_line(text: str, first: str, rest: str) -> None:
+    """U1.1: cut behind a clause or a word, never in code; layout is no part of it."""
+    assert headline(text) == (first, rest)
+
+
+@pytest.mark.uncounted
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_a_headline_of_any_text_is_short(unit: str) -> None:
+    """U1.1: one that was read again and again for each of its signs would hang here."""
+    first, _ = headline(unit * (20_000 // len(unit)))
+    assert len(first) <= 2 * MOST_HEADLINE + LEAST_HEADLINE

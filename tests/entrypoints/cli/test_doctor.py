@@ -5,6 +5,7 @@ import json
 import sqlite3
 import stat
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ from mcp_memory import locations
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import doctor
+from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 from mcp_memory.settings import Settings
 from tests.stores.records.test_migration_copies import memory_of
 
@@ -143,6 +145,18 @@ def test_an_index_in_use_whole_and_damaged(
         .startswith("repaired index directory: its files are damaged; dropped")
     )
     assert not (settings.data_dir / "chroma" / "index").exists()
+
+
+@pytest.mark.usefixtures("memory")
+def test_status_counts_the_hooks_that_failed(run: "Run", settings: Settings) -> None:
+    """U1.1: as the page's Health does, in the same sentence."""
+    assert "Nothing needs your attention." in run("status").out
+    failures = settings.data_dir / NOTES_FOLDER / FAILURES_FILE
+    failures.parent.mkdir(exist_ok=True)
+    failures.write_text(f"{time.time():.0f} Stop\n{time.time():.0f} Stop\n1 Start\n", "utf-8")
+    shown = " ".join(run("status").out.split())
+    assert "Hooks that failed 2 Stop" in shown
+    assert "One thing needs your attention." in shown
 
 
 @pytest.mark.usefixtures("memory")

@@ -13,7 +13,8 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.projects import own_namespace
-from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.records import Details, NewRecord
+from mcp_memory.domain.model.requests import PushRequest
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.entrypoints.page.bulk import ask, make
@@ -50,6 +51,33 @@ def test_an_empty_list_says_that_messages_of_sessions_are_left_out(memory: App) 
         words = words_of(asked(memory, show_memories, query=query))
         assert left_out not in words
         assert "Nothing found. Try other words" in words
+
+
+def test_a_record_in_a_list_has_a_headline_and_its_reason_below(memory: App) -> None:
+    """U1.1: a heading, a procedure's name, a task's goal, or the first sentence; what is searched for is marked."""
+    details: Details = {"trigger": "delete, kiln", "reason": "<b>it cracked</b>", "action": "warn"}
+    items = [
+        NewRecord(text="Never open the kiln hot. Wait a day.", kind="censor", details=details),
+        NewRecord(text="We fire at night.", kind="decision", details={"reasons": ["`power` is cheap"]}, confidence=0.8),
+        NewRecord(text="1. Dry it.\n2. Fire it.", kind="procedure", details={"name": "Make a cup"}),
+        NewRecord(text="# The kiln\n\nIt is **old**." + " And so on." * 200),
+    ]
+    memory.remember(items, memory.caller(), advise=False)
+    memory.tasks.push(PushRequest(goal="Mend the kiln", success_criteria="it is hot"), memory.caller())
+    page = asked(memory, show_memories)
+    for told in (
+        "<b>Never open the kiln hot.</b> Wait a day.</a>",
+        '<p class="why">when delete, kiln · because &lt;b&gt;it cracked&lt;/b&gt;</p>',
+        '<b>We fire at night.</b> (80 % sure)</a>\n<p class="why">because <code>power</code> is cheap</p>',
+        "<b>Make a cup</b> Dry it. Fire it.</a>",
+        "<b>The kiln</b> It is <strong>old</strong>. And so on.",
+    ):
+        assert told in page, told
+    found = asked(memory, show_memories, query={"q": "kiln"})
+    assert "<b>The <mark>kiln</mark></b>" in found
+    assert "<b>Mend the <mark>kiln</mark></b> (done when: it is hot)</a>" in found
+    assert "when delete, <mark>kiln</mark>" in found
+    assert max(map(len, words_of(found).split("And so on."))) < 2_000
 
 
 def test_an_import_is_a_source_of_its_own_and_is_retired_as_one(memory: App, tmp_path: Path) -> None:

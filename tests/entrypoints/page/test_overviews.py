@@ -606,7 +606,7 @@ def test_a_task_lists_its_result_and_a_record_leads_to_its_task(beside: Beside) 
     note = beside.memory.remember([NewRecord(text="The creek is four metres wide.")], caller)[0].id
     beside.memory.tasks.pop(PopRequest(result="Dammed with clay.", task_id=task.id), beside.memory.caller())
     listed = beside.person.get(f"/task/{task.id}").text.partition("Its records")[2]
-    result = re.search(r'href="/ui/record/(r\w+)">Dam the creek → Dammed with clay', listed)
+    result = re.search(r'href="/ui/record/(r\w+)"><b>Dam the creek</b> → Dammed with clay', listed)
     assert result, listed
     page = beside.person.get(f"/record/{result[1]}")
     assert f'<a href="/ui/task/{task.id}">Dam the creek</a>' in page.text.partition("Result of")[2]

@@ -29,6 +29,13 @@ def group_of(beside: Beside, *texts: str) -> tuple[str, list[str]]:
     return waiting[0].id, ids
 
 
+def marked(page: str, record_id: str) -> tuple[str, str] | None:
+    """The group that the mark beside a record in a list leads to, and its words; None without one."""
+    [row] = [each for each in page.split("<li ") if f'<a class="text" href="/ui/record/{record_id}"' in each]
+    found = re.search(r'href="/ui/review\?group=(\w+)#\1"[^>]*><svg.*?</svg>([^<]+)</a>', row)
+    return (found[1], found[2]) if found else None
+
+
 def statuses(beside: Beside, ids: list[str]) -> list[str]:
     found = beside.memory.records.get(ids, beside.memory.caller().scopes)
     return [found[each].status for each in ids]
@@ -48,6 +55,35 @@ def test_a_group_is_shown_side_by_side_with_what_differs(beside: Beside) -> None
     says = f"“The mill grinds 20 tons a day.” ({ids[0]}) now ranks below “The mill grinds 35 tons a day.” ({ids[1]})."
     assert says in words_of(beside.person.page)
     assert statuses(beside, ids) == ["superseded", "new"]
+
+
+def test_what_waits_is_marked_in_every_list_and_counted_once(beside: Beside) -> None:
+    """U1.1: the mark leads to the group; of two groups to the more urgent one. Settled, it is gone."""
+    group, ids = group_of(beside, "The ferry leaves at 7.", "The ferry leaves at 8.")
+    memory, caller = beside.memory, beside.memory.caller()
+    [alike] = memory.remember([NewRecord(text="At 8 the ferry leaves.")], caller, advise=False)
+    with memory.records.write() as transaction:
+        twins = enqueue("duplicates", (ids[1], alike.id), "They say the same.", time.time(), transaction)
+    assert twins
+    lists = ("/", "/?q=ferry", "/new")
+    for path in lists:
+        page = beside.person.get(path).text
+        assert {marked(page, each) for each in ids} == {(group, "contradiction?")}, path
+        assert marked(page, alike.id) == (twins.id, "duplicate?"), path
+    number = len(memory.reviews.waiting(caller))
+    for path, says in (
+        ("/", ""),
+        ("/review", f"{number} groups are waiting"),
+        ("/health", f"{number} groups are wait"),
+    ):
+        page = beside.person.get(path)
+        assert f'Review <span class="count">{number}</span>' in page.text
+        assert says in words_of(page)
+    beside.person.get("/review")
+    beside.person.send(f"/review/{group}", way="both-true")
+    page = beside.person.get("/").text
+    assert not marked(page, ids[0])
+    assert marked(page, ids[1]) == (twins.id, "duplicate?")
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -75,6 +111,9 @@ def test_what_changed_is_told_above_what_depends_on_it(beside: Beside, is_replac
     assert "<del>6</del><ins>9</ins>" in page
     assert words.index("What changed") < words.index("Is this still right?") < words.index("at dawn")
     assert page.count('class="card"') == 1
+    listed = beside.person.get(f"/?q={place}+lock+barges").text
+    assert marked(listed, dependent.id) == (group.id, "still right?")
+    assert not marked(listed, changed.id), "of it nobody is asked"
     for record, title in (
         (changed, "Is what depends on this still right?"),
         (dependent, "What this depends on has changed"),
