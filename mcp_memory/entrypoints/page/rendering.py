@@ -20,6 +20,7 @@ from mcp_memory.domain.model.projects import short_name
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
+from mcp_memory.entrypoints.page.context_lines import quiet, section_in_words
 from mcp_memory.entrypoints.page.markdown import drawn, inline
 from mcp_memory.entrypoints.page.wording import (
     counted_kind,
@@ -54,8 +55,6 @@ _MEDIA: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _SIGNS = re.compile(r"⟦(U\+[0-9A-F]{4,6})(?: × \d+)?⟧")  # "⟦U+200B × 2⟧"
-# "- [r00001a 11-03 by ann] ", "- dead end (failed) [t00005g]: "
-_LABEL = re.compile(r"- (?:[a-z]+(?: [a-z]+)?(?: \([a-z]+\))? )?\[[^\]\n]{1,200}\]:? ")
 _COMMAND = re.compile(r"`([^`\n]+)`")  # "run `mcp-memory reindex`"
 _PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
 
@@ -156,12 +155,6 @@ def status_in_words(status: str) -> str:
 def in_a_line(record: Record, now: Instant) -> str:
     """Return what a line says about a record, as an agent reads it."""
     return said(record, record.summary, now=now)
-
-
-def parted(line: str) -> tuple[str, str]:
-    """Return the label at the beginning of a context's line, "" where it has none, and the rest of the line."""
-    found = _LABEL.match(line)
-    return (found[0], line[found.end() :]) if found else ("", line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,7 +359,8 @@ def environment() -> Environment:
         moment=moment,
         inline=inline,
         drawn=drawn,
-        parted=parted,
+        quiet=quiet,
+        section=section_in_words,
         counted_kind=counted_kind,
         said=in_a_line,
         verbatim=Verbatim,

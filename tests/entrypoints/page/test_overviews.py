@@ -83,8 +83,8 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     words = words_of(beside.person.get(f"/context/{context}"))
     assert re.search(r"The gateway .*?, \d\d:\d\d .*? To \S+, at a session’s start", words)
     for part in (
-        f"[{fact} ", "listens on port 4711.", "Known Information", f"[{censor} ", "relevance", "230 tokens",
-        "Headings and markup",
+        f"listens on port 4711. fact just now {fact} ", "Facts", f"guardrail warns just now {censor} ", "relevance",
+        "free of 230 tokens", "Headings and markup", f"[{fact} ", "## Known Information", f"[{censor} ",
     ):  # fmt: skip
         assert part in words, part
     assert long in words.partition("Left out")[2] or f"[{long} " in words
@@ -112,10 +112,14 @@ async def test_a_context_is_copied_as_the_agent_read_it(beside: Beside) -> None:
     page = beside.person.get(f"/context/{context}").text
     assert 'data-copies="as-read"' in page
     assert unescape(page.partition('id="as-read"')[2].partition(">")[2].partition("</pre>")[0]) == read
-    lines = [each for each in read.split("\n") if each.startswith("- ")]
-    words = words_of(page)
-    places = [words.index(" ".join(each.replace("**", "").split())) for each in lines]
+    words = words_of(page.partition('id="as-read"')[0].partition('class="lines"')[2])
+    assert not re.search(r"\[[rt]0|- now|\*\*|BLOCK:", words), "what marks a line for agents"
+    begins = re.compile(r"- [^\]]*\]:? (?:\*\*\w+:\*\* (?:when .*? — )?)?")
+    lines = [begins.sub("", each).partition(" Because:")[0] for each in read.split("\n") if each[:2] == "- "]
+    places = [words.index(" ".join(each.split())) for each in lines]
     assert places == sorted(places), "in their order"
+    assert "dead end" in words
+    assert "blocks when running migrations" in words
 
 
 def score_parts_of(words: str) -> float:
@@ -339,9 +343,9 @@ def test_a_block_that_is_asked_for_again_is_compared(beside: Beside) -> None:
     page = words_of(beside.person.get(f"/context/{context}/again?goal=walnuts&budget=2000"))
     new, _, rest = page.partition(" Compare New ")[2].partition(" No more ")
     no_more, _, both = rest.partition(" In both ")
-    assert f"[{added} " in new
-    assert f"[{gone} " in no_more
-    assert f"[{kept} " in both
+    assert f" {added} " in new
+    assert f" {gone} " in no_more
+    assert f" {kept} " in both
 
 
 def test_blocks_are_paged(beside: Beside) -> None:

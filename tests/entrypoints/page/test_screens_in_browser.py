@@ -331,7 +331,7 @@ def test_what_would_be_given_is_asked_without_a_pointer(chromium: Browser, shop:
         page.type("how hot is the kiln")
         page.press("Enter")
         page.wait_for("1,280 degrees")
-        page.tab_to("summary The text as the agent would read it")
+        page.tab_to("summary Exactly as the agent would read it")
         page.press("Enter")
         page.wait_for("<memory-context id=")
     assert len(shop.memory.records.contexts(shop.memory.caller(), 1_000)) == given
