@@ -202,7 +202,7 @@ def test_a_record_is_superseded_and_another_one_erased(chromium: Browser, shop: 
     record_id = shop.stored("The sauna opens at five.")
     other = shop.stored("Towels of the sauna lie in the hall.")
     with visiting(chromium, shop, f"/record/{record_id}") as page:
-        page.click("a", "Supersede")
+        page.click("a", "Replace")
         page.click("button", "Find it…")
         page.type("sauna")
         page.wait("document.querySelector('#palette-record-0[aria-selected=true]')")
@@ -211,7 +211,7 @@ def test_a_record_is_superseded_and_another_one_erased(chromium: Browser, shop: 
         assert page.value("[document.activeElement.id, document.activeElement.value]") == ["by", other]
         page.fill("#by", "")
         page.fill("textarea", "The sauna opens at six.")
-        page.click("button", "Supersede")
+        page.click("button", "Replace")
         page.wait_for("Superseded")
         assert shop.status(record_id) == "superseded"
         undo(page)

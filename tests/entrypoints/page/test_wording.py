@@ -133,7 +133,7 @@ def test_a_promotion_is_explained_beside_its_button(memory: App) -> None:
         memory.caller(),
     )
     page = asked(memory, show_record, parts={"id": fact.id})
-    assert 'title="Make it a core fact, which weighs more in contexts.">Promote</button>' in page
+    assert '<span id="on-promote">Make it a core fact, which weighs more in contexts.</span>' in page
     assert ">Promote</button>" not in asked(memory, show_record, parts={"id": rule.id})
 
 
