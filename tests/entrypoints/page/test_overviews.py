@@ -429,14 +429,19 @@ def test_trees_are_paged_and_the_deepest_is_shown(beside: Beside) -> None:
     assert f"Level {MAX_DEPTH}." in words_of(beside.person.get("/work"))
 
 
-def test_health_is_told_in_sentences(beside: Beside) -> None:
-    """U1.1: what is off comes first, with what to do."""
+def test_a_figure_off_its_aim_says_so_by_a_word_and_what_to_do(beside: Beside) -> None:
+    """U1.1: first among the numbers, by a sign and a word, not by its colour alone."""
     stored(beside, "Cranes nest on the roof.")
     for _ in range(20):  # Of fewer nobody can tell.
         given(beside, "cranes", max_tokens=8_000)
-    words = words_of(beside.person.get("/health"))
-    assert "of their budget on average" in words
-    assert words.index("Needs attention") < words.index("The other figures") < words.index("What it holds")
+    page = beside.person.get("/health")
+    words = words_of(page)
+    assert re.search(
+        r" attention\. .*?\d+ % of the budget filled too low Aim: 50 % to 90 % .*? stored in 7 days", words
+    )
+    assert re.search(r"What to do .*?Contexts fill \d+ % .*? a smaller budget would cost agents less\. Look", words)
+    assert re.search(r'<span class="state failed"><svg.*?</svg>too low', page.text)
+    assert words.index("What to do") < words.index("What the numbers mean") < words.index("What it holds")
 
 
 def test_health_counts_the_blocks_that_contexts_lists(beside: Beside) -> None:
