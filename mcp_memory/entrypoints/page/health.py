@@ -1,4 +1,4 @@
-"""The screen of health: how well the memory serves, in sentences with what to do, and what a check-up finds."""
+"""The screen of health: how well the memory serves, in numbers, what to do about it, and what a check-up finds."""
 
 from __future__ import annotations
 
@@ -29,13 +29,18 @@ _ALL: Final = RecallRequest(only_looks=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
-    """A figure in words, the advice where it is outside of its target, and the screen where that is done.
+class Tile:
+    """A figure as a number and a few words, "" where it is not known yet; its state in words, and that state's icon.
 
-    It `is_early` where it is of too few cases for advice.
+    `says` tells it in a sentence, beside its target; `advice` is what to do where it is outside of its target, and
+    `path` the screen where that is done. It `is_early` where it is of too few cases for advice.
     """
 
-    says: str
+    number: str
+    words: str
+    state: str
+    sign: str
+    says: str = ""
     target: str = ""
     is_early: bool = False
     advice: str = ""
@@ -48,14 +53,13 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """The words for a figure: its sentence, and the advice and the screen where it is below or above its target.
+    """The words for a figure: beside its number, in a sentence, and the advice and the screen where it is off target.
 
-    The sentence holds `{}` where the figure belongs, which is told in the unit of its target. `asks` is what is not
-    known without it.
+    The sentence holds `{}` where the figure belongs, which is told in the unit of its target.
     """
 
+    words: str
     says: str
-    asks: str
     unit: Callable[[float], str]
     below: str = ""
     above: str = ""
@@ -80,56 +84,66 @@ def _number(value: float) -> str:
 
 _READINGS: Final[Mapping[str, _Reading]] = {
     "context_relevance": _Reading(
+        words="relevant in contexts",
         says="What a context shows is {} relevant on average.",
-        asks="how relevant contexts are",
         unit=_percent,
         below="Look at some contexts, and retire what is useless there. Mark as wrong only what is not true.",
         path="/contexts",
     ),
     "budget_utilisation": _Reading(
+        words="of the budget filled",
         says="Contexts fill {} of their budget on average.",
-        asks="how full they are",
         unit=_percent,
         below="There is more room than there is to show: a smaller budget would cost agents less.",
         above="Contexts are full: raise the budget, or unpin what does not need to be in every one.",
         path="/contexts",
     ),
     "refresh_rate": _Reading(
+        words="of follow-ups rebuilt",
         says="{} of follow-up questions needed a whole new context.",
-        asks="how often a follow-up question needs a new context",
         unit=_percent,
         above="Agents change the question or the strategy within a conversation; each context says why it was rebuilt.",
         path="/contexts",
     ),
     "used_share": _Reading(
+        words="of memories used",
         says="Agents used {} of the memories that they judged.",
-        asks="how useful agents find what they are given",
         unit=_percent,
         below="Retire what agents keep ignoring: it takes the place of something better.",
         path="/",
     ),
     "cold_build_ms": _Reading(
+        words="to build a context",
         says="A context is typically ready in {}.",
-        asks="how long a context takes to build",
         unit=_milliseconds,
         above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are intact.",
     ),
-    "growth_7_days": _Reading(says="{} memories were stored in the last seven days.", asks="growth", unit=_number),
+    "growth_7_days": _Reading(
+        words="stored in 7 days", says="{} memories were stored in the last seven days.", unit=_number
+    ),
     "fact_confirmation_rate": _Reading(
+        words="of facts met again",
         says="{} of the facts were met again after they were stored.",
-        asks="how many facts are met again",
         unit=_percent,
         below="Much is stored that never comes up again: look through the newest, and retire what has no lasting use.",
         path="/?kind=fact",
     ),
     "brier_score": _Reading(
+        words="confidence error",
         says="How sure agents were of decisions misses how these turned out by {}; 0 is perfect, 0.25 is guessing.",
-        asks="whether agents are as sure of decisions as they should be",
         unit=_score,
         above="Agents are too sure of their decisions, or not sure enough.",
         path="/?kind=decision",
     ),
 }
+
+
+_STATES: Final[Mapping[str, tuple[str, str]]] = {
+    "inside": ("good", "complete"),
+    "below": ("too low", "failed"),
+    "above": ("too high", "failed"),
+}
+"""The words for a verdict, and its icon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +218,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     status = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
     waiting = visit.app.reindex.queued() if visit.visitor.is_owner else 0
     weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
-    sentences = _sentences(status.memory.figures)
+    tiles = _tiles(status.memory.figures)
     failed: Mapping[str, int] = {}
     if visit.visitor.is_owner:  # They are counted for the whole machine.
         failed = failed_hooks(visit.app.settings.data_dir, visit.now - KEPT_SECONDS)
@@ -218,12 +232,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
         conclusion=conclusion(
             [each.verdict for each in status.memory.figures], waiting=status.memory.waiting, failed_hooks=len(failed)
         ),
-        sentences=sentences,
-        unknown=[
-            reading.asks
-            for each in status.memory.figures
-            if each.value is None and (reading := _READINGS.get(each.name))
-        ],
+        tiles=tiles,
         unembedded=waiting,
         findings=findings,
         weeks=weeks,
@@ -232,25 +241,28 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     )
 
 
-def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
-    """Return what the figures say, without those not known yet: those off their targets first, early ones last."""
-    told: list[Sentence] = []
-    for figure in figures:
-        reading = _READINGS.get(figure.name)
-        if reading is None or figure.value is None:
-            continue
-        advice = {"below": reading.below, "above": reading.above}.get(figure.verdict or "", "")
-        says = reading.says.format(reading.unit(round(figure.value, 3)))
-        told.append(
-            Sentence(
-                says=says,
-                target=_target(figure.name, reading.unit),
-                is_early=figure.is_early,
-                advice=advice,
-                path=reading.path,
-            )
-        )
+def _tiles(figures: Sequence[Figure]) -> Sequence[Tile]:
+    """Return the figures that people read: those off their targets first, the early ones last."""
+    told = [_tile(each, reading) for each in figures if (reading := _READINGS.get(each.name))]
     return sorted(told, key=lambda each: (not each.is_off, each.is_early))
+
+
+def _tile(figure: Figure, reading: _Reading) -> Tile:
+    if figure.value is None:
+        return Tile(number="", words=reading.words, state="not known yet", sign="")
+    number = reading.unit(round(figure.value, 3))
+    state, sign = _STATES.get(figure.verdict or "", ("too few cases" if figure.is_early else "", ""))
+    return Tile(
+        number=number,
+        words=reading.words,
+        state=state,
+        sign=sign,
+        says=reading.says.format(number),
+        target=_target(figure.name, reading.unit),
+        is_early=figure.is_early,
+        advice={"below": reading.below, "above": reading.above}.get(figure.verdict or "", ""),
+        path=reading.path,
+    )
 
 
 def _target(name: str, unit: Callable[[float], str]) -> str:

@@ -21,6 +21,7 @@ from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
 from mcp_memory.domain.text.segments import headline
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
+from mcp_memory.entrypoints.page.context_lines import quiet, section_in_words
 from mcp_memory.entrypoints.page.markdown import drawn, inline
 from mcp_memory.entrypoints.page.wording import (
     counted_kind,
@@ -59,8 +60,6 @@ _MEDIA: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _SIGNS = re.compile(r"⟦(U\+[0-9A-F]{4,6})(?: × \d+)?⟧")  # "⟦U+200B × 2⟧"
-# "- [r00001a 11-03 by ann] ", "- dead end (failed) [t00005g]: "
-_LABEL = re.compile(r"- (?:[a-z]+(?: [a-z]+)?(?: \([a-z]+\))? )?\[[^\]\n]{1,200}\]:? ")
 _COMMAND = re.compile(r"`([^`\n]+)`")  # "run `mcp-memory reindex`"
 _PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
 
@@ -187,12 +186,6 @@ def listed(record: Record, told: str, words: re.Pattern[str] | None = None) -> L
     rest = rest if len(rest) <= MORE_CHARACTERS else f"{rest[:MORE_CHARACTERS]}…"
     why = " · ".join(filter(None, (trigger and f"when {trigger}", reason and f"because {reason}")))
     return ListedRecord(inline(first, words), inline(rest, words), inline(why, words))
-
-
-def parted(line: str) -> tuple[str, str]:
-    """Return the label at the beginning of a context's line, "" where it has none, and the rest of the line."""
-    found = _LABEL.match(line)
-    return (found[0], line[found.end() :]) if found else ("", line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,7 +390,8 @@ def environment() -> Environment:
         moment=moment,
         inline=inline,
         drawn=drawn,
-        parted=parted,
+        quiet=quiet,
+        section=section_in_words,
         counted_kind=counted_kind,
         said=in_a_line,
         listed=listed,

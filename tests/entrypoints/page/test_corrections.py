@@ -152,7 +152,7 @@ def test_a_record_is_marked_as_wrong_with_a_reason(beside: Beside) -> None:
     for reason, said in (("The harbour has moved.", True), ("  ", False)):
         [record_id] = stored(beside, f"The harbour is in the north ({said}).")
         page = beside.person.get(f"/record/{record_id}")
-        assert "Why is it wrong? (optional, kept with the version)" in words_of(page)
+        assert "Why? (optional; kept with the version)" in words_of(page)
         assert page.text.count(f'action="/ui/record/{record_id}/wrong"') == 1
         beside.person.send(f"/record/{record_id}/wrong", reason=reason)
         assert record(beside, record_id).status == "inactive"
@@ -235,9 +235,9 @@ def test_the_result_of_a_task_is_not_superseded_by_words(beside: Beside) -> None
     [result] = beside.memory.records.list(
         RecordFilter(scopes=beside.memory.caller().scopes, kinds=frozenset({"result"})), "created", 1
     )
-    assert "Edit Pin" in words_of(beside.person.get(f"/record/{result.id}"))
+    assert "Replace s" not in words_of(beside.person.get(f"/record/{result.id}"))
     [fact] = stored(beside, "The fence is green.")
-    assert "Edit Supersede Pin" in words_of(beside.person.get(f"/record/{fact}"))
+    assert "Replace s Say what holds now" in words_of(beside.person.get(f"/record/{fact}"))
 
 
 def test_the_text_of_a_successor_begins_as_the_old_one_and_an_undo_leads_back(beside: Beside) -> None:

@@ -83,8 +83,8 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     words = words_of(beside.person.get(f"/context/{context}"))
     assert re.search(r"The gateway .*?, \d\d:\d\d .*? To \S+, at a session’s start", words)
     for part in (
-        f"[{fact} ", "listens on port 4711.", "Known Information", f"[{censor} ", "relevance", "230 tokens",
-        "Headings and markup",
+        f"listens on port 4711. fact just now {fact} ", "Facts", f"guardrail warns just now {censor} ", "relevance",
+        "free of 230 tokens", "Headings and markup", f"[{fact} ", "## Known Information", f"[{censor} ",
     ):  # fmt: skip
         assert part in words, part
     assert long in words.partition("Left out")[2] or f"[{long} " in words
@@ -112,10 +112,14 @@ async def test_a_context_is_copied_as_the_agent_read_it(beside: Beside) -> None:
     page = beside.person.get(f"/context/{context}").text
     assert 'data-copies="as-read"' in page
     assert unescape(page.partition('id="as-read"')[2].partition(">")[2].partition("</pre>")[0]) == read
-    lines = [each for each in read.split("\n") if each.startswith("- ")]
-    words = words_of(page)
-    places = [words.index(" ".join(each.replace("**", "").split())) for each in lines]
+    words = words_of(page.partition('id="as-read"')[0].partition('class="lines"')[2])
+    assert not re.search(r"\[[rt]0|- now|\*\*|BLOCK:", words), "what marks a line for agents"
+    begins = re.compile(r"- [^\]]*\]:? (?:\*\*\w+:\*\* (?:when .*? — )?)?")
+    lines = [begins.sub("", each).partition(" Because:")[0] for each in read.split("\n") if each[:2] == "- "]
+    places = [words.index(" ".join(each.split())) for each in lines]
     assert places == sorted(places), "in their order"
+    assert "dead end" in words
+    assert "blocks when running migrations" in words
 
 
 def score_parts_of(words: str) -> float:
@@ -339,9 +343,9 @@ def test_a_block_that_is_asked_for_again_is_compared(beside: Beside) -> None:
     page = words_of(beside.person.get(f"/context/{context}/again?goal=walnuts&budget=2000"))
     new, _, rest = page.partition(" Compare New ")[2].partition(" No more ")
     no_more, _, both = rest.partition(" In both ")
-    assert f"[{added} " in new
-    assert f"[{gone} " in no_more
-    assert f"[{kept} " in both
+    assert f" {added} " in new
+    assert f" {gone} " in no_more
+    assert f" {kept} " in both
 
 
 def test_blocks_are_paged(beside: Beside) -> None:
@@ -425,14 +429,19 @@ def test_trees_are_paged_and_the_deepest_is_shown(beside: Beside) -> None:
     assert f"Level {MAX_DEPTH}." in words_of(beside.person.get("/work"))
 
 
-def test_health_is_told_in_sentences(beside: Beside) -> None:
-    """U1.1: what is off comes first, with what to do."""
+def test_a_figure_off_its_aim_says_so_by_a_word_and_what_to_do(beside: Beside) -> None:
+    """U1.1: first among the numbers, by a sign and a word, not by its colour alone."""
     stored(beside, "Cranes nest on the roof.")
     for _ in range(20):  # Of fewer nobody can tell.
         given(beside, "cranes", max_tokens=8_000)
-    words = words_of(beside.person.get("/health"))
-    assert "of their budget on average" in words
-    assert words.index("Needs attention") < words.index("The other figures") < words.index("What it holds")
+    page = beside.person.get("/health")
+    words = words_of(page)
+    assert re.search(
+        r" attention\. .*?\d+ % of the budget filled too low Aim: 50 % to 90 % .*? stored in 7 days", words
+    )
+    assert re.search(r"What to do .*?Contexts fill \d+ % .*? a smaller budget would cost agents less\. Look", words)
+    assert re.search(r'<span class="state failed"><svg.*?</svg>too low', page.text)
+    assert words.index("What to do") < words.index("What the numbers mean") < words.index("What it holds")
 
 
 def test_health_counts_the_blocks_that_contexts_lists(beside: Beside) -> None:

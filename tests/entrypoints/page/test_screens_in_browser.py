@@ -35,6 +35,10 @@ DAY = 86_400.0
 WIDTHS = (360, 390, 1_440, 2_560)
 OF_A_TELEPHONE = "target-size"
 """The rule of axe-core by which a narrow screen may fail alone."""
+OPEN_SCREEN = (
+    "(({left, right}) => [left, right])(document.querySelector('#screens [aria-current]').getBoundingClientRect())"
+)
+"""The left and the right end of the open screen's link."""
 _DROP_REPEATED = """\
 (() => {
   const seen = new Set();
@@ -202,7 +206,7 @@ def test_a_record_is_superseded_and_another_one_erased(chromium: Browser, shop: 
     record_id = shop.stored("The sauna opens at five.")
     other = shop.stored("Towels of the sauna lie in the hall.")
     with visiting(chromium, shop, f"/record/{record_id}") as page:
-        page.click("a", "Supersede")
+        page.click("a", "Replace")
         page.click("button", "Find it…")
         page.type("sauna")
         page.wait("document.querySelector('#palette-record-0[aria-selected=true]')")
@@ -211,7 +215,7 @@ def test_a_record_is_superseded_and_another_one_erased(chromium: Browser, shop: 
         assert page.value("[document.activeElement.id, document.activeElement.value]") == ["by", other]
         page.fill("#by", "")
         page.fill("textarea", "The sauna opens at six.")
-        page.click("button", "Supersede")
+        page.click("button", "Replace")
         page.wait_for("Superseded")
         assert shop.status(record_id) == "superseded"
         undo(page)
@@ -331,7 +335,7 @@ def test_what_would_be_given_is_asked_without_a_pointer(chromium: Browser, shop:
         page.type("how hot is the kiln")
         page.press("Enter")
         page.wait_for("1,280 degrees")
-        page.tab_to("summary The text as the agent would read it")
+        page.tab_to("summary Exactly as the agent would read it")
         page.press("Enter")
         page.wait_for("<memory-context id=")
     assert len(shop.memory.records.contexts(shop.memory.caller(), 1_000)) == given
@@ -455,7 +459,7 @@ def test_what_belongs_together_stands_in_line_and_no_word_is_broken(chromium: Br
         page.look(1_440, 900)
         assert page.value(f"{shown.format(900)}.length") >= 18
         page.look(390, 844)
-        assert page.value("document.querySelector('.top').getBoundingClientRect().height") <= 844 / 10
+        assert page.value("document.querySelector('.top').getBoundingClientRect().height") <= 844 / 12
         assert page.value(f"{shown.format(844)}.length") >= 6
         page.open("/ui/work")
         page.click("summary", "What came of it")
@@ -464,6 +468,9 @@ def test_what_belongs_together_stands_in_line_and_no_word_is_broken(chromium: Br
         page.look(390, 900)
         for path in ("/health", "/access"):
             page.open(f"/ui{path}")
+            here = page.value(OPEN_SCREEN)
+            assert here[0] >= 0, path
+            assert here[1] <= 390, path
             broken = [text for text, number in page.value(lines.format("main code")) if number > 1]
             assert broken == [], path
         page.open("/ui/contexts/would")

@@ -12,6 +12,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.contexts import Component
 from mcp_memory.domain.model.records import Details, NewRecord
+from mcp_memory.entrypoints.page.context_lines import quiet
 from mcp_memory.entrypoints.page.contexts import show_context, show_contexts, show_what_would_be_given
 from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.wording import (
@@ -75,7 +76,7 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
         asked(memory, show_what_would_be_given, query={"goal": "what do we know of comets", "budget": "400"})
     )
     assert "note note" not in page
-    assert re.search(r"Nothing is stored in the namespace shop yet\. Why \S+ is here: \d+ tokens note", page)
+    assert re.search(r"Nothing is stored in the namespace shop yet\. note Why \S+ is here: \d+ tokens", page)
     context = memory.assemble_context(ContextRequest(query="what do we know of comets"), memory.caller()).report
     page = words_of(asked(memory, show_context, parts={"id": context.id}))
     assert "Nothing is stored in the namespace shop yet." in page
@@ -132,7 +133,7 @@ def test_a_promotion_is_explained_beside_its_button(memory: App) -> None:
         memory.caller(),
     )
     page = asked(memory, show_record, parts={"id": fact.id})
-    assert 'title="Make it a core fact, which weighs more in contexts.">Promote</button>' in page
+    assert '<span id="on-promote">Make it a core fact, which weighs more in contexts.</span>' in page
     assert ">Promote</button>" not in asked(memory, show_record, parts={"id": rule.id})
 
 
@@ -204,3 +205,29 @@ def test_the_keys_are_told_of_where_there_are_any(memory: App) -> None:
         .partition("</footer>")[0]
     )
     assert words_of(foot) == "? shows the keys, Ctrl K goes anywhere."
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "words", "part", "because", "asides"),
+    [
+        ("- [r00001a 11-03 by ann] The port is [80].", "fact", "The port is [80].", "", "", ()),
+        ("- [r00001b 11-29] CSV. Because: Excel. (75 % sure) (until 2027-01-01)", "decision", "CSV.", "",
+         "Excel. (until 2027-01-01)", ("75 % sure",)),
+        ("- [r00001c 11-29] **WARN:** when payment — Ask Ines. Because: money", "censor", "Ask Ines.", "", "money",
+         ("warns when payment",)),
+        ("- [r00001c 11-29] **BLOCK:** Ask Ines.", "censor", "Ask Ines.", "", "", ("blocks",)),
+        ("- [r00001d 11-29] We wait. Because: no key", "fact", "We wait. Because: no key", "", "", ()),
+        ("- now [t00005g]: Ship it", "task", "Ship it", "now", "", ()),
+        ("- dead end (failed) [t00005h by bob]: Dump it → slow", "task", "Dump it → slow", "dead end", "", ("by bob",)),
+        ("- [t00001w open, ann since 10:12] Ship", "task", "Ship", "open", "", ("ann since 10:12",)),
+        ("(its goal was erased)", "task", "(its goal was erased)", "", "", ()),
+        ("Ada --[leads]--> Babbage", "relation", "Ada leads Babbage", "", "", ()),
+        ("- no label", "event", "no label", "", "", ()),
+    ],
+)  # fmt: skip
+def test_a_line_of_a_context_is_quiet_for_people(
+    line: str, kind: str, words: str, part: str, because: str, asides: tuple[str, ...]
+) -> None:
+    """U1.1: what marks it for agents is left out, and what it says is kept."""
+    told = quiet(line, kind)
+    assert (told.words, told.part, told.because, tuple(told.asides)) == (words, part, because, asides)

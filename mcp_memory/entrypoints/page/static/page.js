@@ -347,6 +347,11 @@ addEventListener("pagehide", () => { feed?.close(); feed = null; });
 addEventListener("pageshow", listen);
 document.getElementById("news")?.addEventListener("click", () => { scrollTo(0, 0); document.activeElement.blur(); refresh(true); });
 
+// Where the row of screens scrolls, the open one is in sight.
+const here = document.querySelector("#screens [aria-current]");
+const row = here?.closest("nav");
+if (row && row.scrollWidth > row.clientWidth) row.scrollLeft = here.offsetLeft + here.offsetWidth / 2 - row.clientWidth / 2;
+
 // Keys are told of where there is a keyboard, and this file.
 const hint = document.getElementById("key-hint");
 if (hint && !matchMedia("(pointer: coarse)").matches) hint.hidden = false;
