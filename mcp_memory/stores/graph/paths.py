@@ -31,9 +31,9 @@ MAX_MET = 1_500
 """Links read from either end, a few milliseconds: four records away where names are rare."""
 MAX_TOPIC_ENTITIES, TOPIC_RECORDS = 200, 3
 """Entities that topics are made of, the most linked ones, and records that two must share to be of one topic."""
-# "datasette#2127", "https://example.org/a", "gb", "mhz"
-_NO_TOPIC = re.compile(r".*#\d+|[a-z]+://.*|[kmgtp]i?b|[kmgt]?hz")
-"""Keys that nobody would call a topic: the number of an issue, an address, a bare unit."""
+# "datasette#2127", "https://example.org/a"
+_NO_TOPIC = re.compile(r".*#\d+|[a-z]+://.*")
+"""Keys that nobody would call a topic: the number of an issue, an address."""
 FEW_LINKS = 10
 """Links up to which an entity's name is looked for in texts, too: such a name is rare, and its records are few."""
 _STATED_COST = log(2)

@@ -29,6 +29,7 @@ def names(text: str) -> list[str]:
     ("text", "expected"),
     [
         ("Postgres listens on port 5432.", ["Postgres"]),
+        ("The export took 3.1 GB in Postgres, at 2 GHz.", ["Postgres"]),
         ("It is Postgres, chosen by Melanie Smith over MySQL in May.", ["Postgres", "Melanie Smith", "MySQL"]),
         ("Wow, that's cool, Caroline! What happened that was so awesome?", ["Caroline"]),
         ("Hey Mel! Good to see you! I'm swamped with work. What's up on Monday?", ["Mel"]),
