@@ -13,7 +13,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from mcp_memory.ports.retrieval import GraphNode, GraphTopic, Holders
-from mcp_memory.stores.graph.lookup import known_things
+from mcp_memory.stores.graph.lookup import most_linked
 from mcp_memory.stores.graph.view import GraphView
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def topics(view: GraphView, most: int) -> Sequence[GraphTopic]:
 
     What nearly everything mentions is of no topic.
     """
-    things = [thing for thing, _ in known_things(view, (), MAX_TOPIC_ENTITIES)]
+    things = most_linked(view, MAX_TOPIC_ENTITIES, TOPIC_RECORDS)
     links = {thing.names[0]: thing.links for thing in things}
     by_record: dict[str, list[str]] = {}
     for thing in things:

@@ -202,8 +202,8 @@ class GraphView:
         return weights
 
     def summary(self) -> GraphSummary:
-        nodes = {node for graph in self.graphs for node in graph.nodes() if self.sees(node)}
-        entities = [node for node in nodes if node[0] == "entity"]
+        things = {node for graph in self.graphs for node in graph.things() if self.sees(node)}
+        entities = [node for node in things if node[0] == "entity"]
         if self.hidden:
             entities = [node for node in entities if self._is_joined(node)]
         return GraphSummary(
@@ -215,7 +215,7 @@ class GraphView:
                 for record_id, count in graph.relations().items()
                 if self.sees(("record", record_id))
             ),
-            tasks=sum(node[0] == "task" for node in nodes),
+            tasks=sum(node[0] == "task" for node in things),
         )
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
