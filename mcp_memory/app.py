@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.fullness import LogStanding
     from mcp_memory.services.sessions.idle_compaction import IdleCompaction
     from mcp_memory.services.sessions.run_pass import Tell
-    from mcp_memory.services.status.overview import ClientStatus
+    from mcp_memory.services.status.overview import ClientHealth, ClientStatus
     from mcp_memory.settings import Settings
 
 __all__ = ["App", "Seat", "open_app", "text_measure", "token_counter"]
@@ -494,6 +494,12 @@ class App(Wiring):
             log=self.log_standing(caller),
             passes=pass_totals(self.logs, caller, self._clock(), factor),
         )
+
+    def health(self, caller: Caller, *, of_all: bool = False) -> ClientHealth:
+        """Return the part of the status that tells how well memory serves; `of_all` is that of Overview."""
+        from mcp_memory.services.status.overview import ClientHealth
+
+        return ClientHealth(memory=self.inspect.health(caller, of_all=of_all), index=self.index.state(caller.scopes))
 
     def live_log(self, session_id: str, caller: Caller) -> SessionLog:
         """Return the log of one of the caller's sessions as it stands. Raises NotFound where there is none."""

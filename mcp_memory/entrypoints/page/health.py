@@ -201,7 +201,7 @@ def examine(visit: Visit) -> Response:
 
 def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     visit.reads()  # Here: a check-up takes long, and reads at a revision of its own.
-    status = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
+    status = visit.app.health(visit.caller, of_all=visit.visitor.is_owner)
     waiting = visit.app.reindex.queued() if visit.visitor.is_owner else 0
     weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
     sentences = _sentences(status.memory.figures)
