@@ -53,6 +53,17 @@ class StoreSummary(StoreFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """How a record came in: by which agent and client, when, and what it says of its import, None for nothing."""
+
+    id: str
+    agent: str
+    client: str
+    created_at: Instant
+    imported_at: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
     """A record's statement about the entity with the key `key`."""
 
@@ -94,6 +105,10 @@ class RecordReader(Protocol):
 
     def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
         """Like `list`, but returns ids alone."""
+        ...
+
+    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[Arrival]:
+        """Return how the records that pass came in, the last one first."""
         ...
 
     def count(self, where: RecordFilter) -> int:

@@ -20,7 +20,7 @@ from mcp_memory.domain.model.versions import before as version_before
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.indexes import IndexState
-from mcp_memory.ports.records import RecordStore, StoreFacts, StoreSummary
+from mcp_memory.ports.records import Arrival, RecordStore, StoreFacts, StoreSummary
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary, GraphTopic
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.retrieval.paths_between_names import Tie, in_words
@@ -242,10 +242,10 @@ class Overview:
         found = self._records.get(record_ids, caller.scopes)
         return {each.id: each for each in found.values() if is_visible(each, caller, hidden)}
 
-    def latest(self, caller: Caller, kinds: Collection[Kind], limit: int, offset: int = 0) -> Sequence[Record]:
-        """Return records of these kinds that the caller sees, in the order they came in, the last one first."""
+    def arrivals(self, caller: Caller, kinds: Collection[Kind], limit: int, offset: int = 0) -> Sequence[Arrival]:
+        """Return how records of these kinds that the caller sees came in, the last one first."""
         where = replace(visible_to(self._records, caller), kinds=frozenset(kinds))
-        return self._records.list(where, "created", limit, offset)
+        return self._records.arrivals(where, limit, offset)
 
     def count_all(self) -> int:
         """Count all records of the memory, of every user."""

@@ -22,7 +22,7 @@ from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import Columns, IndexPart, Place, RecordChange, TaskLink
 from mcp_memory.ports.files import FileStore
-from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreFacts, StoreSummary
+from mcp_memory.ports.records import Arrival, Footing, Mention, RecordOrder, StatedRelation, StoreFacts, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlReads, SqlTokens
@@ -214,6 +214,12 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         found = [row for part in parts for row in self._first_ids(part, order, limit, is_narrow)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
+
+    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[Arrival]:
+        found = self.list_ids(where, "created", limit + offset)[offset:]
+        rows = self._rows("arrivals", {"ids": json.dumps(found), "scopes": json.dumps(list(where.scopes))})
+        arrived = {row["id"]: Arrival(**dict(row)) for row in rows}
+        return [arrived[record_id] for record_id in found if record_id in arrived]
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         rows = self._database.matching("recent_sessions", where, look_back=LOOK_BACK)

@@ -277,8 +277,8 @@ def test_records_are_listed_in_both_orders_and_counted_by_period(app: App, remem
     clock.advance(days=8)
     new = remember("The port is 5432.", occurred_at=began - 99)
     caller, shown = app.caller(), app.inspect
-    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9)] == [new.id, old.id]
-    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9, 1)] == [old.id]
+    assert [each.id for each in shown.arrivals(caller, ("fact", "event"), 9)] == [new.id, old.id]
+    assert [each.id for each in shown.arrivals(caller, ("fact", "event"), 9, 1)] == [old.id]
     assert [each.id for each in shown.listed(RecordFilter(scopes=()), caller, 9)] == [old.id, new.id]
     assert shown.stored_by_period(caller, began - 1, 7 * DAY_SECONDS) == {0: 1, 1: 1}
     assert shown.count_all() == 2
