@@ -580,8 +580,7 @@ class App(Wiring):
     def warm_lists(self) -> None:
         """Load what lists of records take, which is a small part of `warm`: neither models nor vocabularies."""
         _ = self._recall
-        with self.follower.snapshot():
-            self.filters.passing(RecordFilter(scopes=()))
+        self.filters.passing(RecordFilter(scopes=self.caller().scopes))
 
     @beyond()
     def warm_search(self) -> None:
