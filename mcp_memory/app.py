@@ -319,10 +319,10 @@ class App(Wiring):
         with self.call_priority.ahead(), traced("recall"):
             return self._recall(request, caller, self.factor(caller))
 
-    def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
-        """Count the common values of kind, status, author, session and tag among what passes a request's filters."""
+    def facets(self, request: RecallRequest, caller: Caller, *named: Facet) -> Mapping[Facet, Mapping[str, int]]:
+        """Count the common values of these fields, by default of every facet, among what passes a request's filters."""
         with self.call_priority.ahead():
-            return self._recall.facets(request, caller)
+            return self._recall.facets(request, caller, named)
 
     def alike_goals(self, stack: Stack, caller: Caller) -> Sequence[Task]:
         """Return tasks elsewhere whose goals mean what the current one's does, the open ones first."""

@@ -53,8 +53,8 @@ class StoreSummary(StoreFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """How a record came in: by which agent and client, when, and what it says of its import, None for nothing."""
+class ArrivedRecord:
+    """A record that came in: by which agent and client, when, and what it says about its import, None for nothing."""
 
     id: str
     agent: str
@@ -107,8 +107,8 @@ class RecordReader(Protocol):
         """Like `list`, but returns ids alone."""
         ...
 
-    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[Arrival]:
-        """Return how the records that pass came in, the last one first."""
+    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[ArrivedRecord]:
+        """Return who stored the records that pass, and when, the last one first."""
         ...
 
     def count(self, where: RecordFilter) -> int:

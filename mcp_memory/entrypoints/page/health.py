@@ -176,12 +176,14 @@ class Listed:
 def _listed(visit: Visit) -> Listed:
     """Count what the links lead to, so that a list is as long as its link says."""
     out = {
-        status: sum(visit.app.facets(replace(_ALL, kinds=LASTING, statuses=(status,)), visit.caller)["kind"].values())
+        status: sum(
+            visit.app.facets(replace(_ALL, kinds=LASTING, statuses=(status,)), visit.caller, "kind")["kind"].values()
+        )
         for status in sorted(OUT_OF_SEARCH)
     }
     logs = visit.app.session_accounts.latest(visit.caller, LOGS_COUNTED, of_all=visit.visitor.is_owner)
     return Listed(
-        kinds=visit.app.facets(_ALL, visit.caller)["kind"],
+        kinds=visit.app.facets(_ALL, visit.caller, "kind")["kind"],
         out_of_search={status: count for status, count in out.items() if count},
         logs=len(logs),
         worked_on=len(worked_on(visit.app.tasks.tree(visit.caller))),

@@ -94,7 +94,7 @@ FIRST_TEMPLATES: Final = (
     "sign_in.html", "bare.html", "base.html", "icons.html", "macros.html", "memories.html", "record.html",
     "reads_macros.html", "contexts_macros.html",
 )  # fmt: skip
-"""Those of the first page and of a record, which each take up to 40 ms to compile."""
+"""Templates of the first page and of a record, which take up to 40 ms each to compile."""
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
     " object-src 'none'",

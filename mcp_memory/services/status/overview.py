@@ -20,7 +20,7 @@ from mcp_memory.domain.model.versions import before as version_before
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.indexes import IndexState
-from mcp_memory.ports.records import Arrival, RecordStore, StoreFacts, StoreSummary
+from mcp_memory.ports.records import ArrivedRecord, RecordStore, StoreFacts, StoreSummary
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary, GraphTopic
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.retrieval.paths_between_names import Tie, in_words
@@ -42,7 +42,7 @@ TOPICS_SHOWN, TOPIC_NAMES = 5, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryHealth:
-    """How well memory serves a caller's agent, with facts of the store.
+    """Figures of how well memory serves a caller's agent, with facts of the store.
 
     `waiting` are groups to review, `asked` those of them that ask the user. Each topic is the names of its most linked
     entities. `contexts` are those of the last USAGE_DAYS.
@@ -242,8 +242,8 @@ class Overview:
         found = self._records.get(record_ids, caller.scopes)
         return {each.id: each for each in found.values() if is_visible(each, caller, hidden)}
 
-    def arrivals(self, caller: Caller, kinds: Collection[Kind], limit: int, offset: int = 0) -> Sequence[Arrival]:
-        """Return how records of these kinds that the caller sees came in, the last one first."""
+    def arrivals(self, caller: Caller, kinds: Collection[Kind], limit: int, offset: int = 0) -> Sequence[ArrivedRecord]:
+        """Return who stored the records of these kinds that the caller sees, and when, the last one first."""
         where = replace(visible_to(self._records, caller), kinds=frozenset(kinds))
         return self._records.arrivals(where, limit, offset)
 

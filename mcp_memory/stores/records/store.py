@@ -22,7 +22,15 @@ from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import Columns, IndexPart, Place, RecordChange, TaskLink
 from mcp_memory.ports.files import FileStore
-from mcp_memory.ports.records import Arrival, Footing, Mention, RecordOrder, StatedRelation, StoreFacts, StoreSummary
+from mcp_memory.ports.records import (
+    ArrivedRecord,
+    Footing,
+    Mention,
+    RecordOrder,
+    StatedRelation,
+    StoreFacts,
+    StoreSummary,
+)
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlReads, SqlTokens
@@ -215,10 +223,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
-    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[Arrival]:
+    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[ArrivedRecord]:
         found = self.list_ids(where, "created", limit + offset)[offset:]
         rows = self._rows("arrivals", {"ids": json.dumps(found), "scopes": json.dumps(list(where.scopes))})
-        arrived = {row["id"]: Arrival(**dict(row)) for row in rows}
+        arrived = {row["id"]: ArrivedRecord(**dict(row)) for row in rows}
         return [arrived[record_id] for record_id in found if record_id in arrived]
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
