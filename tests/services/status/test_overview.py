@@ -1,6 +1,7 @@
 """What memory holds, shown."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -37,6 +38,10 @@ def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
     assert status["statuses"] == {"recorded": 1, "new": 1, "superseded": 1}
     assert status["tasks"] == {"active": 1, "planned": 1}
     assert (status["namespace"], status["agent"], status["sessions"]) == ("test", "default", 2)
+    health, whole = app.health(app.caller()), app.status(app.caller())
+    facts = asdict(health.memory.summary)
+    assert facts.items() <= asdict(whole.memory.summary).items(), "both tell the same of the store"
+    assert (health.memory.waiting, health.memory.figures) == (whole.memory.waiting, whole.memory.figures)
     store = status["store"]
     assert isinstance(store, dict)
     assert store["revision"] == app.records.revision()
