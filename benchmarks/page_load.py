@@ -1,7 +1,7 @@
 """People at the page beside agents at work, on one server: does a call of an agent take more because of them?
 
     python -m benchmarks.page_load [--people 50] [--agents 8] [--calls 150] [--pause 2.0]
-    python -m benchmarks.page_load --screens 100000 [--folder FOLDER]
+    python -m benchmarks.page_load --screens 3000,100000 [--folder FOLDER]
 
 Every agent makes mixed calls over HTTP without a pause (`benchmarks.load`). Every person has signed in with a token,
 and opens a page, looks at it for `pause` seconds, and opens the next: the first one, a search, a record. Three phases
@@ -9,15 +9,17 @@ of one server: the agents alone, the people alone, both; and the agents alone ag
 page takes of the processor is known from the second phase, so that the third tells what a call takes beside people.
 Ends with 1 where a call or a page failed.
 
-With `--screens`, one person alone opens the page of a memory of that size: the CPU of a fresh server's first page, once
-it has loaded what it loads by itself, and of each screen of the navigation and a search when warm. The memory has made
-vectors (`benchmarks.footprint`); with FOLDER it is kept for the next run.
+With `--screens`, one person alone opens the page of memories of these sizes: the CPU of a fresh server's first page,
+once it has loaded what it loads by itself, and of each screen when warm. The memories have made vectors
+(`benchmarks.footprint`): 100,000 records take four minutes to fill, and with FOLDER they are kept for the next run.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
+import shutil
 import statistics
 import sys
 import tempfile
@@ -71,12 +73,12 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=8)
     parser.add_argument("--calls", type=int, default=150, help="by each agent, in each phase")
     parser.add_argument("--pause", type=float, default=2.0, help="seconds that a person looks at a page")
-    parser.add_argument("--screens", type=int, metavar="SIZE", help="measure each screen alone, over so many records")
-    parser.add_argument("--folder", type=Path, help="keep the memory of --screens there")
+    parser.add_argument("--screens", metavar="SIZES", help="measure each screen alone, over so many records each")
+    parser.add_argument("--folder", type=Path, help="keep the memories of --screens there")
     chosen = parser.parse_args()
     if chosen.screens:
         with tempfile.TemporaryDirectory(prefix="page-load-") as temporary:
-            each_screen((chosen.folder or Path(temporary)) / str(chosen.screens), chosen.screens)
+            each_screen(chosen.folder or Path(temporary), [int(size) for size in chosen.screens.split(",")])
         return
     with tempfile.TemporaryDirectory(prefix="page-load-") as folder:
         held = run(Path(folder), chosen.people, chosen.agents, chosen.calls, chosen.pause)
@@ -121,18 +123,30 @@ def run(data_dir: Path, people: int, agents: int, calls: int, pause: float) -> b
     return not errors
 
 
-def each_screen(data_dir: Path, size: int) -> None:
-    """Print the CPU of the first page of a fresh server, and of every screen of a warm one."""
-    if not data_dir.exists():
-        fill_evenly(data_dir, size, 1)
-        give_contexts(data_dir)
-    table = Table("page", "CPU ms")
-    firsts = [first_page(data_dir) for _ in range(FIRSTS)]
-    table.add_row("/ (first of a process)", f"{statistics.median(firsts):.0f}")
-    paths = [screen.path for screen in SCREENS if screen.title]
-    for path, milliseconds in warm_pages(data_dir, [*paths, "/?q=valve pressure"]).items():
-        table.add_row(path, f"{milliseconds:.0f}")
+def each_screen(folder: Path, sizes: Sequence[int]) -> None:
+    """Print by size the CPU of the first page of a fresh server, and of every screen of a warm one."""
+    taken: dict[str, list[str]] = {}
+    for size in sizes:
+        data_dir = filled(folder / str(size), size)
+        firsts = [first_page(data_dir) for _ in range(FIRSTS)]
+        by_page = {"/ (first of a process)": statistics.median(firsts), **warm_pages(data_dir)}
+        for path, milliseconds in by_page.items():
+            taken.setdefault(path, []).append(f"{milliseconds:.0f}")
+    table = Table("page", *(f"CPU ms, {size:,} records" for size in sizes))
+    for path, figures in taken.items():
+        table.add_row(path, *figures)
     Console(width=110).print(table)
+
+
+def filled(data_dir: Path, size: int) -> Path:
+    """Fill a memory where there is none. One that was interrupted has another name, and is filled again."""
+    if not data_dir.exists():
+        begun = data_dir.with_name(f"{data_dir.name}.begun")
+        shutil.rmtree(begun, ignore_errors=True)
+        fill_evenly(begun, size, 1)
+        give_contexts(begun)
+        begun.rename(data_dir)
+    return data_dir
 
 
 def give_contexts(data_dir: Path) -> None:
@@ -154,21 +168,33 @@ def first_page(data_dir: Path) -> float:
     return 1_000 * (tally.cpu_seconds or 0.0)
 
 
-def warm_pages(data_dir: Path, paths: Sequence[str]) -> Mapping[str, float]:
+def warm_pages(data_dir: Path) -> Mapping[str, float]:
     """Return the mean CPU of each page in milliseconds, from its second time on. LOOKS make up for a clock of 10 ms."""
     taken: dict[str, float] = {}
     with http_server(data_dir, namespace=MADE) as (url, server):
         client = signed_in(url.removesuffix("/mcp"), "")
-        for path in paths:
+        paths = [screen.path for screen in SCREENS if screen.title]
+        named = {path: path for path in [*paths, "/?q=valve pressure", "/topics"]}
+        named |= {
+            f"/{kind}": first_of(client, kind, path) for kind, path in (("record", "/"), ("context", "/contexts"))
+        }
+        for name, path in named.items():
             client.get(f"/ui{path}").raise_for_status()
             rested(server)
             tally = Tally()
             with measured(server, tally):
                 for _ in range(LOOKS):
                     client.get(f"/ui{path}").raise_for_status()
-            taken[path] = 1_000 * (tally.cpu_seconds or 0.0) / LOOKS
+            taken[name] = 1_000 * (tally.cpu_seconds or 0.0) / LOOKS
         client.close()
     return taken
+
+
+def first_of(client: httpx2.Client, kind: str, path: str) -> str:
+    """Return the path of the first record or context that a page links to."""
+    found = re.search(rf'href="/ui(/{kind}/[a-z0-9]+)', client.get(f"/ui{path}").text)
+    assert found, f"{path} names no {kind}"
+    return found[1]
 
 
 def rested(server: psutil.Process) -> None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.fullness import LogStanding
     from mcp_memory.services.sessions.idle_compaction import IdleCompaction
     from mcp_memory.services.sessions.run_pass import Tell
-    from mcp_memory.services.status.overview import ClientStatus
+    from mcp_memory.services.status.overview import ClientHealth, ClientStatus
     from mcp_memory.settings import Settings
 
 __all__ = ["App", "Seat", "open_app", "text_measure", "token_counter"]
@@ -319,10 +319,10 @@ class App(Wiring):
         with self.call_priority.ahead(), traced("recall"):
             return self._recall(request, caller, self.factor(caller))
 
-    def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
-        """Count the common values of kind, status, author, session and tag among what passes a request's filters."""
+    def facets(self, request: RecallRequest, caller: Caller, *named: Facet) -> Mapping[Facet, Mapping[str, int]]:
+        """Count the common values of these fields, by default of every facet, among what passes a request's filters."""
         with self.call_priority.ahead():
-            return self._recall.facets(request, caller)
+            return self._recall.facets(request, caller, named)
 
     def alike_goals(self, stack: Stack, caller: Caller) -> Sequence[Task]:
         """Return tasks elsewhere whose goals mean what the current one's does, the open ones first."""
@@ -495,6 +495,12 @@ class App(Wiring):
             passes=pass_totals(self.logs, caller, self._clock(), factor),
         )
 
+    def health(self, caller: Caller, *, of_all: bool = False) -> ClientHealth:
+        """Return the part of the status that tells how well memory serves; `of_all` is that of Overview."""
+        from mcp_memory.services.status.overview import ClientHealth
+
+        return ClientHealth(memory=self.inspect.health(caller, of_all=of_all), index=self.index.state(caller.scopes))
+
     def live_log(self, session_id: str, caller: Caller) -> SessionLog:
         """Return the log of one of the caller's sessions as it stands. Raises NotFound where there is none."""
         log = self.logs.log(caller.in_session(session_id))
@@ -574,8 +580,7 @@ class App(Wiring):
     def warm_lists(self) -> None:
         """Load what lists of records take, which is a small part of `warm`: neither models nor vocabularies."""
         _ = self._recall
-        with self.follower.snapshot():
-            self.filters.passing(RecordFilter(scopes=()))
+        self.filters.passing(RecordFilter(scopes=self.caller().scopes))
 
     @beyond()
     def warm_search(self) -> None:

@@ -26,24 +26,41 @@ RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSummary:
-    """Status counts and facts of the store. Counts cover only what the caller may see.
-
-    `records` counts live records by kind; `statuses` counts those as well that were retired or proven wrong.
-    `promoted` counts the records that began as noted.
-    """
+class StoreFacts:
+    """Facts of the store, and counts of the sessions that stored what the caller may see, and of tasks by status."""
 
     path: str
     engine: str
     schema_version: int
     revision: int
     embedder: str
-    records: Mapping[str, int]
-    statuses: Mapping[str, int]
     sessions: int
     tasks: Mapping[str, int]
-    promoted: int
     file_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSummary(StoreFacts):
+    """The facts with counts of the records that the caller may see.
+
+    `records` counts live records by kind; `statuses` counts those as well that were retired or proven wrong.
+    `promoted` counts the records that began as noted.
+    """
+
+    records: Mapping[str, int]
+    statuses: Mapping[str, int]
+    promoted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivedRecord:
+    """A record that came in: by which agent and client, when, and what it says about its import, None for nothing."""
+
+    id: str
+    agent: str
+    client: str
+    created_at: Instant
+    imported_at: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +105,10 @@ class RecordReader(Protocol):
 
     def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
         """Like `list`, but returns ids alone."""
+        ...
+
+    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[ArrivedRecord]:
+        """Return who stored the records that pass, and when, the last one first."""
         ...
 
     def count(self, where: RecordFilter) -> int:
@@ -308,7 +329,11 @@ class Telemetry(Protocol):
         """Count the records that pass by when they were stored, in periods since then: the first is 0."""
         ...
 
-    def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
+    def facts(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreFacts: ...
+
+    def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary:
+        """Return the facts with counts of records, each of which reads all that the caller sees."""
+        ...
 
     def shared_namespaces(self) -> Sequence[str]:
         """Return the names of all namespaces that hold a live shared record, in order."""

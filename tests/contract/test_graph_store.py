@@ -27,7 +27,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph import lookup, scope, view
-from mcp_memory.stores.graph.lookup import CONTENDERS
+from mcp_memory.stores.graph.lookup import CONTENDERS, most_linked
 from mcp_memory.stores.graph.paths import DIRECT_LINKS, TOPIC_RECORDS
 from mcp_memory.stores.graph.store import LinkGraphStore
 from tests.contract.conftest import NewMemory
@@ -573,6 +573,20 @@ def test_no_more_are_looked_at_than_might_stand_out(graph: GraphStore, store: Re
             transaction.insert(record, np.ones((1, 8), np.float32), entities(*many), ())
     assert len(known(graph, more=100)) == 24
     assert [each.key for each in known(graph, "once", "often1", more=1)] == ["once", "often1", "many00"]
+
+
+def test_links_in_several_scopes_count_together(graph: GraphStore, add: Add) -> None:
+    """B3.3, O4.2: what no scope has most of may have most of all, and none is looked at that has too few."""
+    scopes = (*HERE, "user", "private/ann/here")
+    for place in scopes:
+        for number in range(3):
+            add(f"{place} {number}", entities=entities("Shared", f"Only {place}"), scope=place)
+        add(f"{place} 3", entities=entities(f"Only {place}", f"Rare {place}"), scope=place)
+    assert isinstance(graph, LinkGraphStore)
+    with graph._view(scopes, ()) as view:  # noqa: SLF001
+        assert [thing.names[0] for thing in most_linked(view, 2, 1)] == ["shared", "only private/ann/here"]
+        assert [thing.links for thing in most_linked(view, 9, 4)] == [9, 4, 4, 4]
+        assert most_linked(view, 9, 10) == []
 
 
 def test_relations_come_breadth_first_each_once(graph: GraphStore, add: Add) -> None:

@@ -316,6 +316,7 @@ def by(name: str) -> str:
     return f" by {name}" if name else ""
 
 
+@lru_cache(1_024)  # A list has the same few agents in every line.
 def shown_name(agent: str, *, beside: str = "") -> str:
     """Return an agent's name in at most AGENT_CHARACTERS, unchanged where it is plain.
 

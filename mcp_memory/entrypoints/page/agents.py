@@ -56,7 +56,7 @@ def is_known(visit: Visit, agent: str) -> bool:
 
 def _wrote(visit: Visit, authors: tuple[str, ...] = ()) -> Mapping[str, int]:
     """Return the agents that wrote most here, or those of them, the busiest first, with the number of their records."""
-    return visit.app.facets(RecallRequest(authors=authors, include_inactive=True), visit.caller).get("author", {})
+    return visit.app.facets(RecallRequest(authors=authors, include_inactive=True), visit.caller, "author")["author"]
 
 
 def _of_tokens(visit: Visit) -> Sequence[str]:

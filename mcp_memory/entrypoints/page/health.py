@@ -190,12 +190,14 @@ class Listed:
 def _listed(visit: Visit) -> Listed:
     """Count what the links lead to, so that a list is as long as its link says."""
     out = {
-        status: sum(visit.app.facets(replace(_ALL, kinds=LASTING, statuses=(status,)), visit.caller)["kind"].values())
+        status: sum(
+            visit.app.facets(replace(_ALL, kinds=LASTING, statuses=(status,)), visit.caller, "kind")["kind"].values()
+        )
         for status in sorted(OUT_OF_SEARCH)
     }
     logs = visit.app.session_accounts.latest(visit.caller, LOGS_COUNTED, of_all=visit.visitor.is_owner)
     return Listed(
-        kinds=visit.app.facets(_ALL, visit.caller)["kind"],
+        kinds=visit.app.facets(_ALL, visit.caller, "kind")["kind"],
         out_of_search={status: count for status, count in out.items() if count},
         logs=len(logs),
         worked_on=len(worked_on(visit.app.tasks.tree(visit.caller))),
@@ -215,7 +217,7 @@ def examine(visit: Visit) -> Response:
 
 def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     visit.reads()  # Here: a check-up takes long, and reads at a revision of its own.
-    status = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
+    status = visit.app.health(visit.caller, of_all=visit.visitor.is_owner)
     waiting = visit.app.reindex.queued() if visit.visitor.is_owner else 0
     weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
     tiles = _tiles(status.memory.figures)

@@ -54,12 +54,15 @@ def show_memories(visit: Visit) -> Response:
     answer = visit.app.recall(request, visit.caller)
     records = visit.app.inspect.seen_of([each.id for each in answer.shown], visit.caller)
     listed = replace(request, query="", before=None)
-    counted = visit.app.facets(listed, visit.caller)
-    by_kind = visit.app.facets(replace(listed, kinds=()), visit.caller)["kind"]
+    counted = visit.app.facets(listed, visit.caller, "kind", *_LABELS)
+    by_kind = visit.app.facets(replace(listed, kinds=()), visit.caller, "kind")["kind"]
     words = words_of(request.query)
     hides = not (request.query or visit.asked("status"))
     if hides:
-        counted = {**counted, "status": visit.app.facets(replace(listed, statuses=()), visit.caller)["status"]}
+        counted = {
+            **counted,
+            "status": visit.app.facets(replace(listed, statuses=()), visit.caller, "status")["status"],
+        }
     return visit.page(
         "memories.html",
         here="Memories",

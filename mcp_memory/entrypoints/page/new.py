@@ -89,40 +89,53 @@ def show_new(visit: Visit) -> Response:
     )
 
 
-def _fresh(
-    visit: Visit, since: Instant, source: str, most: int, at_once: int = READ_AT_ONCE
-) -> Sequence[tuple[Record, Instant]]:
-    """Return what came in since then, the latest first, with the time of each; that of one source where it is named.
+def _fresh(visit: Visit, since: Instant, source: str, most: int) -> Sequence[tuple[Record, Instant]]:
+    """Return what came in since then, the latest first, with the time of each; that of one source where it is named."""
+    came = _arrived(visit, since, SOURCE_LOOKED_AT if source else most, READ_AT_ONCE)
+    found: list[tuple[Record, Instant]] = []
+    for begin in range(0, len(came), READ_AT_ONCE):
+        some = dict(came[begin : begin + READ_AT_ONCE])
+        records = visit.app.inspect.seen_of([*some], visit.caller)
+        found += [
+            (each, at)
+            for record_id, at in some.items()
+            if (each := records.get(record_id)) and (not source or _source(each, visit.now).key == source)
+        ]
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+def _arrived(visit: Visit, since: Instant, most: int, at_once: int) -> Sequence[tuple[str, Instant]]:
+    """Return the ids of the latest records, at most so many, that came in since then, with the time of each.
 
     What the memory's owner added on the page is nothing new to them.
     """
-    found: list[tuple[Record, Instant]] = []
+    found: list[tuple[str, Instant]] = []
     for offset in range(0, SOURCE_LOOKED_AT, at_once):
-        some = visit.app.inspect.latest(visit.caller, LASTING, at_once, offset)
+        some = visit.app.inspect.arrivals(visit.caller, LASTING, at_once, offset)
         for each in some:
-            at = _imported_at(each, visit.now) or min(each.created_at, visit.now)
+            at = _instant_of(each.imported_at, visit.now) or min(each.created_at, visit.now)
             if at <= since or len(found) == most:
                 return found
-            if visit.name_of(each.agent, each.client) == "you":
-                continue
-            if not source or _source(each, visit.now).key == source:
-                found.append((each, at))
+            if visit.name_of(each.agent, each.client) != "you":
+                found.append((each.id, at))
         if len(some) < at_once:
             break
     return found
 
 
-def _imported_at(record: Record, now: Instant) -> Instant | None:
+def _instant_of(imported_at: object, now: Instant) -> Instant | None:
     """Return when a record came from another memory's file, of which it keeps the dates."""
     try:
-        at = datetime.fromisoformat(str(record.details.get(IMPORTED_AT))).timestamp()
+        at = datetime.fromisoformat(str(imported_at)).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
     return at if at <= now else None
 
 
 def _source(record: Record, now: Instant) -> NewSource:
-    if at := _imported_at(record, now):
+    if at := _instant_of(record.details.get(IMPORTED_AT), now):
         return NewSource(name=f"Imported by {record.details.get(IMPORTED_BY)}", imported_at=at)
     if record.session_id.startswith(FOREIGN):
         return NewSource(name=f"Imported from {record.session_id.removeprefix(FOREIGN)} by {record.agent}")
@@ -159,7 +172,7 @@ class KeptAttention:
 
 
 def _attention(visit: Visit) -> Attention:
-    new = len(_fresh(visit, looked_at(visit), "", COUNTED_AT_MOST + 1, COUNTED_AT_ONCE))
+    new = len(_arrived(visit, looked_at(visit), COUNTED_AT_MOST + 1, COUNTED_AT_ONCE))
     waiting = visit.app.reviews.waiting(visit.caller)
     counted = {NAME: new, review.NAME: len(waiting)}
     return Attention(

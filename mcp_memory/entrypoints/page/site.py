@@ -90,7 +90,11 @@ MOST_WAITING: Final = 64
 """Requests of people who were let in that wait for one of these threads."""
 LARGE_AT_ONCE: Final = 4
 """Forms with a record's text that are there at once, one of a session: each may take tens of megabytes."""
-FIRST_TEMPLATES: Final = ("sign_in.html", "bare.html", "base.html", "icons.html", "macros.html", "memories.html")
+FIRST_TEMPLATES: Final = (
+    "sign_in.html", "bare.html", "base.html", "icons.html", "macros.html", "memories.html", "record.html",
+    "reads_macros.html", "contexts_macros.html",
+)  # fmt: skip
+"""Templates of the first page and of a record, which take up to 40 ms each to compile."""
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
     " object-src 'none'",

@@ -61,7 +61,7 @@ def show_topics(visit: Visit) -> Response:
     ends = visit.asked("from")[:MAX_FIELD], visit.asked("to")[:MAX_FIELD]
     path, said = _path(visit, *ends)
     topics = [drawn_topic(each) for each in visit.app.inspect.topics(visit.caller, TOPICS_SHOWN, NAMES_SHOWN)]
-    tags = {} if topics else visit.app.facets(RecallRequest(kinds=LASTING), visit.caller)["tag"]
+    tags = {} if topics else visit.app.facets(RecallRequest(kinds=LASTING), visit.caller, "tag")["tag"]
     return visit.page("topics.html", here="Memories", topics=topics, tags=tags, ends=ends, path=path, said=said)
 
 

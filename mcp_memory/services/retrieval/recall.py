@@ -253,14 +253,18 @@ class Recall:
             shown=results, truncated=is_more, next_before=f"{last.occurred_at!r}~{last.id}" if last else None
         )
 
-    def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
-        """Count the most common values of each facet among what passes the request's filters, whatever its query."""
+    def facets(
+        self, request: RecallRequest, caller: Caller, named: Sequence[Facet] = ()
+    ) -> Mapping[Facet, Mapping[str, int]]:
+        """Count the most common values of these facets, by default of all, among what passes the request's filters.
+
+        Its query narrows nothing.
+        """
         with self._snapshots.snapshot(caller.scopes):
             where = self._asked(request, caller)[0]
             passing = self._filters.passing(where)
-            return {
-                facet: self._filters.counts(passing, where.scopes, facet, FACET_VALUES) for facet in get_args(Facet)
-            }
+            wanted: Sequence[Facet] = named or get_args(Facet)
+            return {facet: self._filters.counts(passing, where.scopes, facet, FACET_VALUES) for facet in wanted}
 
     def _open(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         if is_account(request):

@@ -20,7 +20,7 @@ from mcp_memory.domain.model.versions import before as version_before
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.indexes import IndexState
-from mcp_memory.ports.records import RecordStore, StoreSummary
+from mcp_memory.ports.records import ArrivedRecord, RecordStore, StoreFacts, StoreSummary
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary, GraphTopic
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.retrieval.paths_between_names import Tie, in_words
@@ -41,20 +41,27 @@ TOPICS_SHOWN, TOPIC_NAMES = 5, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStatus:
-    """Counts of what a caller may see of a memory, and how well memory serves its agent.
+class MemoryHealth:
+    """Figures of how well memory serves a caller's agent, with facts of the store.
 
     `waiting` are groups to review, `asked` those of them that ask the user. Each topic is the names of its most linked
     entities. `contexts` are those of the last USAGE_DAYS.
     """
 
-    summary: StoreSummary
+    summary: StoreFacts
     waiting: int
     asked: int
-    graph: GraphSummary
     topics: Sequence[Sequence[str]]
     contexts: Assembled
     figures: Sequence[Figure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus(MemoryHealth):
+    """The health of a memory, with counts of what the caller may see of it."""
+
+    summary: StoreSummary
+    graph: GraphSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,14 @@ class Topic:
     names: Sequence[str]
     more: int
     together: Sequence[tuple[str, str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientHealth:
+    """The health of a memory for one client, and the state of its index for the client's scopes."""
+
+    memory: MemoryHealth
+    index: IndexState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,25 +186,37 @@ class Overview:
         self._clock = clock
 
     def status(self, caller: Caller, *, of_all: bool = False) -> MemoryStatus:
-        """Count what this caller may see; add how well memory serves its agent, and the state of the store.
+        """Count what this caller may see; add the memory's health, which takes `of_all` as there."""
+        hidden = hidden_branches(self._records, caller)
+        return MemoryStatus(
+            **self._health(caller, hidden, of_all=of_all),
+            summary=self._records.summarize(caller, hidden),
+            graph=self._graph.summarize(caller.scopes, hidden),
+        )
+
+    def health(self, caller: Caller, *, of_all: bool = False) -> MemoryHealth:
+        """Return how well memory serves this caller's agent, and the state of the store.
 
         With `of_all`, the contexts of every agent of the namespace count, as in the list of contexts. Retired records
         count for the figures.
         """
-        hidden, now = hidden_branches(self._records, caller), self._clock()
+        hidden = hidden_branches(self._records, caller)
+        facts = self._records.facts(caller, hidden)
+        return MemoryHealth(**self._health(caller, hidden, of_all=of_all), summary=facts)
+
+    def _health(self, caller: Caller, hidden: frozenset[str], *, of_all: bool) -> dict[str, Any]:
+        now = self._clock()
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden, include_inactive=True)
         groups = self._reviews.waiting(caller)
         contexts = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS, of_all=of_all)
         tally = self._records.tally(where, now - GROWTH_DAYS * DAY_SECONDS)
-        return MemoryStatus(
-            summary=self._records.summarize(caller, hidden),
-            waiting=len(groups),
-            asked=sum(1 for each in groups if each.review.question),
-            graph=self._graph.summarize(caller.scopes, hidden),
-            topics=[each.names for each in self._topics(caller, hidden, TOPICS_SHOWN, TOPIC_NAMES)],
-            contexts=contexts,
-            figures=figures(contexts, tally, self._records.judged_confidences(where)),
-        )
+        return {
+            "waiting": len(groups),
+            "asked": sum(1 for each in groups if each.review.question),
+            "topics": [each.names for each in self._topics(caller, hidden, TOPICS_SHOWN, TOPIC_NAMES)],
+            "contexts": contexts,
+            "figures": figures(contexts, tally, self._records.judged_confidences(where)),
+        }
 
     def topics(self, caller: Caller, most: int, most_names: int) -> Sequence[Topic]:
         """Return what the memory is about, the largest topic first, each by the most linked of its entities."""
@@ -215,10 +242,10 @@ class Overview:
         found = self._records.get(record_ids, caller.scopes)
         return {each.id: each for each in found.values() if is_visible(each, caller, hidden)}
 
-    def latest(self, caller: Caller, kinds: Collection[Kind], limit: int, offset: int = 0) -> Sequence[Record]:
-        """Return records of these kinds that the caller sees, in the order they came in, the last one first."""
+    def arrivals(self, caller: Caller, kinds: Collection[Kind], limit: int, offset: int = 0) -> Sequence[ArrivedRecord]:
+        """Return who stored the records of these kinds that the caller sees, and when, the last one first."""
         where = replace(visible_to(self._records, caller), kinds=frozenset(kinds))
-        return self._records.list(where, "created", limit, offset)
+        return self._records.arrivals(where, limit, offset)
 
     def count_all(self) -> int:
         """Count all records of the memory, of every user."""

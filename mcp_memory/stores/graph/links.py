@@ -95,6 +95,10 @@ class LoadedLinks:
     def nodes(self) -> Iterator[GraphNode]:
         return self._numbers.nodes(np.unique(self._begins))
 
+    def things(self) -> Iterator[GraphNode]:
+        """Yield the entities and tasks."""
+        return self._numbers.nodes(np.unique(self._begins[self._begins & 1 == 1]))
+
     def most_linked(self, most: int) -> Iterator[tuple[int, GraphNode]]:
         """Yield (links, node) of entities and tasks with at most `most` links, the most linked first, ties by name."""
         if self._by_count is None:
@@ -135,6 +139,11 @@ class Links:
     def __iter__(self) -> Iterator[GraphNode]:
         yield from (node for node in self._loaded.nodes() if node not in self._changed)
         yield from (node for node, links in self._changed.items() if links)
+
+    def things(self) -> Iterator[GraphNode]:
+        """Yield the entities and tasks."""
+        yield from (node for node in self._loaded.things() if node not in self._changed)
+        yield from (node for node, links in self._changed.items() if links and node[0] != "record")
 
     def of(self, node: GraphNode) -> Mapping[GraphNode, None]:
         """Return a node's neighbours; none where it does not exist."""

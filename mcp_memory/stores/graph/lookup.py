@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heappush, heappushpop, merge
+from heapq import heapify, heappop, heappush, heappushpop, heapreplace
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, damped, entity_salience
 from mcp_memory.domain.model.ids import RecordSet, number_of
@@ -106,27 +106,64 @@ def _all_names(view: GraphView, keys: Iterable[str]) -> dict[str, None]:
 
 def _standing_out(view: GraphView, covered: set[str], most: int) -> Sequence[Thing]:
     """Return the `most` most salient, ignoring recency; reads no more than can be among them."""
+
+    def highest(links: int) -> float:
+        return entity_salience(min(links, MAX_FAN), MAX_FAN, 1.0, 0.0)
+
+    return _best(view, covered, most, Thing.salience, highest)
+
+
+def most_linked(view: GraphView, most: int, least: int) -> Sequence[Thing]:
+    """Return the `most` entities with the most links, of those with at least `least`; ties by key."""
+    found = _best(view, set(), most, lambda thing: thing.links, float, least)
+    return [thing for thing in found if thing.links >= least]
+
+
+def _best(
+    view: GraphView,
+    covered: set[str],
+    most: int,
+    worth: Callable[[Thing], float],
+    highest: Callable[[int], float],
+    least: int = 1,
+) -> Sequence[Thing]:
+    """Return the `most` entities of the highest worth, ties by key; `highest(links)` bounds that of so many links.
+
+    None is looked at once those that follow have fewer than `least` links.
+    """
     found: list[Thing] = []
     best: list[float] = []
-    for links, key in _most_linked(view):
-        at_most = entity_salience(min(links * len(view.graphs), MAX_FAN), MAX_FAN, 1.0, 0.0)
-        if len(best) == most and best[0] > at_most:
+    for links, key in _by_links(view):
+        if links < least or (len(best) == most and best[0] > highest(links)):
             break
         for thing in _things(view, [key], covered, named=False):
             found.append(thing)
-            (heappush if len(best) < most else heappushpop)(best, thing.salience())
-    return sorted(found, key=lambda thing: (-thing.salience(), thing.names))[:most]
+            (heappush if len(best) < most else heappushpop)(best, worth(thing))
+    return sorted(found, key=lambda thing: (-worth(thing), thing.names))[:most]
 
 
-def _most_linked(view: GraphView) -> Iterator[tuple[int, str]]:
-    """Yield (links, key) of the most linked entities, until the total of links reaches the limit."""
+def _by_links(view: GraphView) -> Iterator[tuple[int, str]]:
+    """Yield keys of entities, each with the most links that it or a later one has in all graphs.
+
+    The most linked of any graph comes first. Ends once the total of links reaches the limit.
+    """
     most = MAX_FAN if view.is_whole else MAX_LINKS_MET
-    looked_at = 0
-    for links, key in merge(*(graph.most_linked(most) for graph in view.graphs), key=lambda each: -each[0]):
-        looked_at += links
+    runs = [graph.most_linked(most) for graph in view.graphs]
+    heads = [(-head[0], place, head[1]) for place, run in enumerate(runs) if (head := next(run, None))]
+    heapify(heads)
+    looked_at, bound = 0, -sum(fewer for fewer, *_ in heads)
+    while heads:
+        fewer, place, key = heads[0]
+        looked_at -= fewer
         if looked_at > MAX_LOOKED_AT:
             return
-        yield links, key
+        yield bound, key
+        bound += fewer
+        if head := next(runs[place], None):
+            heapreplace(heads, (-head[0], place, head[1]))
+            bound += head[0]
+        else:
+            heappop(heads)
 
 
 def _things(view: GraphView, keys: Iterable[str], covered: set[str], *, named: bool) -> Iterator[Thing]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.text.entity_extraction import MAX_FOUND
 from mcp_memory.ports.retrieval import GraphNode, GraphTopic, Holders
-from mcp_memory.stores.graph.lookup import known_things
+from mcp_memory.stores.graph.lookup import most_linked
 from mcp_memory.stores.graph.view import GraphView
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def topics(view: GraphView, most: int) -> Sequence[GraphTopic]:
     What nearly everything mentions is of no topic, and a listing, with as many things as are found in a text, ties none
     of them.
     """
-    known = (thing for thing, _ in known_things(view, (), MAX_TOPIC_ENTITIES))
+    known = most_linked(view, MAX_TOPIC_ENTITIES, TOPIC_RECORDS)
     things = [thing for thing in known if not _NO_TOPIC.fullmatch(thing.names[0])]
     links = {thing.names[0]: thing.links for thing in things}
     by_record: dict[str, list[str]] = {}

@@ -82,8 +82,9 @@ class ScopeGraph:
         """Return its neighbours; None where it does not exist."""
         return self._links.of(node) or None
 
-    def nodes(self) -> Iterator[GraphNode]:
-        return iter(self._links)
+    def things(self) -> Iterator[GraphNode]:
+        """Yield its entities and tasks."""
+        return self._links.things()
 
     def statements(self, one: str, other: str) -> Mapping[str, float]:
         """Return records that relate the two entities, aliases included, each with its weight."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from itertools import islice
-from math import fsum, log
+from math import fsum, inf, log
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -130,23 +131,29 @@ class GraphView:
         return True
 
     def strongest_paths(
-        self, start: GraphNode, reached: Collection[GraphNode]
+        self, start: GraphNode, ends: Collection[GraphNode], reached: Collection[GraphNode]
     ) -> Mapping[GraphNode, Sequence[GraphNode]]:
-        """Return the paths from the start to these nodes through each other on which most activation comes.
+        """Return the paths from the start to these ends, through what was reached, on which most activation comes.
 
-        Both ends are part of a path. Imports networkx.
+        Both ends are part of a path. By Dijkstra's algorithm, which reads no more than what is nearer than the ends.
         """
-        if not reached:
-            return {}
-        import networkx as nx  # A tenth of a second, which no search needs.
-
-        walked: nx.DiGraph[GraphNode] = nx.DiGraph()
-        for node in sorted(reached):  # Of equally strong paths, the first is taken.
+        left, done = set(ends), set[GraphNode]()
+        costs, before = {start: 0.0}, dict[GraphNode, GraphNode]()
+        waiting = [(0.0, 0, start)]
+        while waiting and left:
+            so_far, _, node = heappop(waiting)
+            if node in done:
+                continue
+            done.add(node)
+            left.discard(node)
             near = self.neighbours(node)
             passed_on = DECAY / (fsum(near.values()) or 1.0)
-            steps = ((node, far, -log(passed_on * weight)) for far, weight in sorted(near.items()) if far in reached)
-            walked.add_weighted_edges_from(steps)
-        return nx.single_source_dijkstra_path(walked, start)
+            for far, weight in sorted(near.items()):  # Of equally strong paths, the first is taken.
+                cost = so_far - log(passed_on * weight)
+                if far in reached and far not in done and cost < costs.get(far, inf):
+                    costs[far], before[far] = cost, node
+                    heappush(waiting, (cost, len(costs), far))
+        return {end: _path_to(end, before) for end in ends}
 
     def stated(self, one: str, other: str) -> Mapping[str, float]:
         """Return the visible records that relate two entities, each with its weight."""
@@ -202,8 +209,8 @@ class GraphView:
         return weights
 
     def summary(self) -> GraphSummary:
-        nodes = {node for graph in self.graphs for node in graph.nodes() if self.sees(node)}
-        entities = [node for node in nodes if node[0] == "entity"]
+        things = {node for graph in self.graphs for node in graph.things() if self.sees(node)}
+        entities = [node for node in things if node[0] == "entity"]
         if self.hidden:
             entities = [node for node in entities if self._is_joined(node)]
         return GraphSummary(
@@ -215,7 +222,7 @@ class GraphView:
                 for record_id, count in graph.relations().items()
                 if self.sees(("record", record_id))
             ),
-            tasks=sum(node[0] == "task" for node in nodes),
+            tasks=sum(node[0] == "task" for node in things),
         )
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
@@ -257,3 +264,11 @@ class GraphView:
         """Count the visible records that mention it; None for too many."""
         near = self.links_of(("entity", key))
         return None if near is None else sum(node[0] == "record" for node in near)
+
+
+def _path_to(end: GraphNode, before: Mapping[GraphNode, GraphNode]) -> Sequence[GraphNode]:
+    """Return the nodes that lead to the end, by the one before each."""
+    path = [end]
+    while (node := before.get(path[-1])) is not None:
+        path.append(node)
+    return path[::-1]

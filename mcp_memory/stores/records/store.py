@@ -22,7 +22,15 @@ from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import Columns, IndexPart, Place, RecordChange, TaskLink
 from mcp_memory.ports.files import FileStore
-from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
+from mcp_memory.ports.records import (
+    ArrivedRecord,
+    Footing,
+    Mention,
+    RecordOrder,
+    StatedRelation,
+    StoreFacts,
+    StoreSummary,
+)
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlReads, SqlTokens
@@ -215,6 +223,12 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
+    def arrivals(self, where: RecordFilter, limit: int, offset: int = 0) -> Sequence[ArrivedRecord]:
+        found = self.list_ids(where, "created", limit + offset)[offset:]
+        rows = self._rows("arrivals", {"ids": json.dumps(found), "scopes": json.dumps(list(where.scopes))})
+        arrived = {row["id"]: ArrivedRecord(**dict(row)) for row in rows}
+        return [arrived[record_id] for record_id in found if record_id in arrived]
+
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         rows = self._database.matching("recent_sessions", where, look_back=LOOK_BACK)
         return list(dict.fromkeys(row[0] for row in rows))[:limit]
@@ -405,26 +419,29 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         rows = self._rows("task_changes", (namespace, json.dumps(list(task_ids)), limit))
         return [task_change_from_row(row) for row in rows]
 
+    def facts(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreFacts:
+        return StoreFacts(**self._facts(caller, _all_seen(caller, hidden_branches)))
+
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary:
-        own = session_key(caller.agent, caller.session_id)
-        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, noted_in=own, include_inactive=True)
-
-        def count(name: str, where: RecordFilter = where) -> list[Any]:
-            return self._database.matching(name, where)
-
+        where = _all_seen(caller, hidden_branches)
         return StoreSummary(
-            path=self._database.location,
-            engine=self.engine(),
-            schema_version=self._database.schema_version,
-            revision=self.revision(),
-            embedder=self.embedder_id() or "",
-            records=dict(count("count_kinds", replace(where, include_inactive=False))),
-            statuses=dict(count("count_statuses")),
-            sessions=count("count_sessions")[0][0],
-            promoted=count("count_promoted")[0][0],
-            tasks=dict(self._rows("count_tasks", (caller.namespace,))),
-            file_bytes=self._database.size(),
+            **self._facts(caller, where),
+            records=dict(self._database.matching("count_kinds", replace(where, include_inactive=False))),
+            statuses=dict(self._database.matching("count_statuses", where)),
+            promoted=self._database.matching("count_promoted", where)[0][0],
         )
+
+    def _facts(self, caller: Caller, where: RecordFilter) -> dict[str, Any]:
+        return {
+            "path": self._database.location,
+            "engine": self.engine(),
+            "schema_version": self._database.schema_version,
+            "revision": self.revision(),
+            "embedder": self.embedder_id() or "",
+            "sessions": self._database.matching("count_sessions", where)[0][0],
+            "tasks": dict(self._rows("count_tasks", (caller.namespace,))),
+            "file_bytes": self._database.size(),
+        }
 
     def shared_namespaces(self) -> Sequence[str]:
         return [row[0] for row in self._rows("shared_namespaces")]
@@ -535,6 +552,12 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
 
 def _named(partitions: Collection[str]) -> Mapping[str, str]:
     return {"names": json.dumps(sorted(partitions))}
+
+
+def _all_seen(caller: Caller, hidden_branches: frozenset[str]) -> RecordFilter:
+    """Return the filter for all that the caller sees, retired ones too."""
+    own = session_key(caller.agent, caller.session_id)
+    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, noted_in=own, include_inactive=True)
 
 
 def _footing(rows: Sequence[Row]) -> tuple[Sequence[Footing], int]:

@@ -185,7 +185,7 @@ def test_a_task_whose_words_were_erased_says_so_and_none_of_them(memory: App) ->
     [kept] = memory.remember([NewRecord(text="The van is blue.")], caller)
     memory.assemble_context(ContextRequest(query="which colour is the van"), caller)
     memory.tasks.pop(PopRequest(result="Nobody lifts the ledgers.", status="failed"), caller)
-    [result] = memory.inspect.latest(caller, ["result"], 9)
+    [result] = memory.inspect.arrivals(caller, ["result"], 9)
     memory.forget([said.id, result.id], "erase", caller)
     work = asked(memory, show_work)
     assert words_of(work).count("(its goal was erased)") == 3

@@ -187,7 +187,7 @@ def test_facets_narrow_and_are_counted(
         "event_type": {},
         "tag": {"ops": 2, "db": 1},
     }
-    assert app.facets(RecallRequest(tags=("db",)), app.caller())["author"] == {"default": 1}
+    assert app.facets(RecallRequest(tags=("db",)), app.caller(), "author") == {"author": {"default": 1}}
     bob.revise(Revision(id=mine.id, text="The port is 5433."), bob.caller())
     assert texts(recall(app, before="", authors=("default",))) == []
 

@@ -1,6 +1,7 @@
 """What memory holds, shown."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -37,6 +38,10 @@ def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
     assert status["statuses"] == {"recorded": 1, "new": 1, "superseded": 1}
     assert status["tasks"] == {"active": 1, "planned": 1}
     assert (status["namespace"], status["agent"], status["sessions"]) == ("test", "default", 2)
+    health, whole = app.health(app.caller()), app.status(app.caller())
+    facts = asdict(health.memory.summary)
+    assert facts.items() <= asdict(whole.memory.summary).items(), "both tell the same of the store"
+    assert (health.memory.waiting, health.memory.figures) == (whole.memory.waiting, whole.memory.figures)
     store = status["store"]
     assert isinstance(store, dict)
     assert store["revision"] == app.records.revision()
@@ -277,8 +282,9 @@ def test_records_are_listed_in_both_orders_and_counted_by_period(app: App, remem
     clock.advance(days=8)
     new = remember("The port is 5432.", occurred_at=began - 99)
     caller, shown = app.caller(), app.inspect
-    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9)] == [new.id, old.id]
-    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9, 1)] == [old.id]
+    assert [each.id for each in shown.arrivals(caller, ("fact", "event"), 9)] == [new.id, old.id]
+    [first] = shown.arrivals(caller, ("fact", "event"), 9, 1)
+    assert (first.id, first.agent, first.created_at, first.imported_at) == (old.id, caller.agent, began, None)
     assert [each.id for each in shown.listed(RecordFilter(scopes=()), caller, 9)] == [old.id, new.id]
     assert shown.stored_by_period(caller, began - 1, 7 * DAY_SECONDS) == {0: 1, 1: 1}
     assert shown.count_all() == 2

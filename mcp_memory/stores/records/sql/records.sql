@@ -241,6 +241,11 @@ SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 SELECT r.id, r.row, r.occurred_at, r.accessed_at, r.updated_at, r.importance FROM records AS r {index} WHERE {where}
 ORDER BY {order} LIMIT :limit;
 
+-- name: arrivals
+SELECT r.id, r.agent, r.client, r.created_at, json_extract(r.details, '$.imported_at') AS imported_at
+FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value
+WHERE r.scope IN (SELECT value FROM json_each(:scopes));
+
 -- name: also_told_in
 SELECT r.id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row WHERE s.session_id = ?;
 
