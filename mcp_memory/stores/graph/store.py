@@ -113,7 +113,7 @@ class LinkGraphStore:
         with self._view(scopes, hidden) as view:
             reached = spread({start: 1.0} if view.sees(start) else {}, view.neighbours)
             nearest = _best(((near, share) for near, share in _records(reached) if near != record_id), limit)
-            paths = view.strongest_paths(start, [("record", near) for near, _ in nearest], reached)
+            paths = view.strongest_paths(start, reached.keys() if nearest else ())
         return [
             GraphNeighbour(id=near, activation=share, path=tuple(paths["record", near][1:-1]))
             for near, share in nearest

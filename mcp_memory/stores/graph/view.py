@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from itertools import islice
-from math import fsum, inf, log
+from math import fsum, log
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -131,29 +130,23 @@ class GraphView:
         return True
 
     def strongest_paths(
-        self, start: GraphNode, ends: Collection[GraphNode], reached: Collection[GraphNode]
+        self, start: GraphNode, reached: Collection[GraphNode]
     ) -> Mapping[GraphNode, Sequence[GraphNode]]:
-        """Return the paths from the start to these ends, through what was reached, on which most activation comes.
+        """Return the paths from the start to these nodes through each other on which most activation comes.
 
-        Both ends are part of a path. By Dijkstra's algorithm, which reads no more than what is nearer than the ends.
+        Both ends are part of a path. Imports networkx.
         """
-        left, done = set(ends), set[GraphNode]()
-        costs, before = {start: 0.0}, dict[GraphNode, GraphNode]()
-        waiting = [(0.0, 0, start)]
-        while waiting and left:
-            so_far, _, node = heappop(waiting)
-            if node in done:
-                continue
-            done.add(node)
-            left.discard(node)
+        if not reached:
+            return {}
+        import networkx as nx  # A tenth of a second, which no search needs.
+
+        walked: nx.DiGraph[GraphNode] = nx.DiGraph()
+        for node in sorted(reached):  # Of equally strong paths, the first is taken.
             near = self.neighbours(node)
             passed_on = DECAY / (fsum(near.values()) or 1.0)
-            for far, weight in sorted(near.items()):  # Of equally strong paths, the first is taken.
-                cost = so_far - log(passed_on * weight)
-                if far in reached and far not in done and cost < costs.get(far, inf):
-                    costs[far], before[far] = cost, node
-                    heappush(waiting, (cost, len(costs), far))
-        return {end: _path_to(end, before) for end in ends}
+            steps = ((node, far, -log(passed_on * weight)) for far, weight in sorted(near.items()) if far in reached)
+            walked.add_weighted_edges_from(steps)
+        return nx.single_source_dijkstra_path(walked, start)
 
     def stated(self, one: str, other: str) -> Mapping[str, float]:
         """Return the visible records that relate two entities, each with its weight."""
@@ -264,11 +257,3 @@ class GraphView:
         """Count the visible records that mention it; None for too many."""
         near = self.links_of(("entity", key))
         return None if near is None else sum(node[0] == "record" for node in near)
-
-
-def _path_to(end: GraphNode, before: Mapping[GraphNode, GraphNode]) -> Sequence[GraphNode]:
-    """Return the nodes that lead to the end, by the one before each."""
-    path = [end]
-    while (node := before.get(path[-1])) is not None:
-        path.append(node)
-    return path[::-1]
