@@ -32,6 +32,17 @@ if TYPE_CHECKING:
     from tests.conftest import Clock
 
 WORDS = "word " * 500
+MOUNTED = """
+import ctypes, os, subprocess
+ids = {"setgroups": "deny", "uid_map": f"0 {os.getuid()} 1", "gid_map": f"0 {os.getgid()} 1"}
+assert ctypes.CDLL(None).unshare(0x10020000) == 0  # CLONE_NEWUSER | CLONE_NEWNS
+for name, says in ids.items():
+    with open(f"/proc/self/{name}", "w") as file:
+        file.write(says)
+subprocess.run(command, check=True)
+from mcp_memory.__main__ import main
+main()
+"""
 Start = Callable[..., ServerProcess]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes and signals are POSIX's")
 linux = pytest.mark.skipif(
@@ -72,11 +83,13 @@ def answered(server: ServerProcess, tool: str, **arguments: object) -> dict[str,
     return result
 
 
-def run(data_dir: Path, *arguments: str, through: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+def run(
+    data_dir: Path, *arguments: str, through: Sequence[str] = (), code: str = ""
+) -> subprocess.CompletedProcess[str]:
     """A command, or a server whose client leaves at once."""
     environment = server_environment(data_dir)
     if not through:
-        return run_forked(*arguments, input="", env=environment, text=True, timeout=60)
+        return run_forked(*arguments, code=code, input="", env=environment, text=True, timeout=60)
     command = [*through, *PROGRAM, *arguments]
     return subprocess.run(command, input="", env=environment, capture_output=True, text=True, timeout=60, check=False)
 
@@ -97,6 +110,13 @@ def mounting(script: str, *arguments: object) -> list[str]:
     return through
 
 
+def mounted(script: str, *arguments: object) -> str:
+    """The code of a program that is forked, and runs this script first, in a mount name space of its own."""
+    mounting(script, *arguments)  # Skips where nobody may.
+    command = ["sh", "-c", f"mount --make-rprivate / && {script}", *(str(each) for each in arguments)]
+    return f"command = {command!r}\n{MOUNTED}"
+
+
 @linux
 def test_on_a_full_disk_a_server_goes_on_answering_and_stores_again_once_there_is_room(
     tmp_path: Path, start: Start
@@ -104,8 +124,7 @@ def test_on_a_full_disk_a_server_goes_on_answering_and_stores_again_once_there_i
     """S2.3: nothing is acknowledged that is not stored, also of a compaction; what was stored is found all along."""
     folder = tmp_path / "data"
     folder.mkdir()
-    through = mounting('mount -t tmpfs -o size=4m none "$0"', folder)
-    server = start(folder, command=[*through, *PROGRAM])
+    server = start(folder, code=mounted('mount -t tmpfs -o size=4m none "$0"', folder))
     answered(server, "remember", text="The build runs on port 8123.")
     messages = [{"role": "user", "content": f"Please look at part {number}. {WORDS}"} for number in range(40)]
     answered(server, "compact", session_id="long", window=1_000_000, messages=messages)
@@ -148,7 +167,7 @@ def test_a_file_system_that_is_read_only_is_named_with_the_remedy(data_dir: Path
     script = f'mount -t tmpfs none "$0" && {copying} && chmod 700 "$0" && mount -o remount,ro "$0"'
     empty = tmp_path / "empty"
     empty.mkdir()
-    ended = run(empty, through=mounting(script, empty, data_dir))
+    ended = run(empty, code=mounted(script, empty, data_dir))
     assert ended.returncode == 1
     assert documented(fault).fullmatch(ended.stderr), ended.stderr
 
