@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from tests.chroma import until
 from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented
-from tests.forked import PROGRAM, run_forked
+from tests.forked import run_forked
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -41,7 +41,10 @@ for name, says in ids.items():
         file.write(says)
 subprocess.run(command, check=True)
 from mcp_memory.__main__ import main
-main()
+try:
+    main()
+finally:
+    print(*(os.listdir(listed) if listed else ()), end="")
 """
 Start = Callable[..., ServerProcess]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes and signals are POSIX's")
@@ -83,38 +86,20 @@ def answered(server: ServerProcess, tool: str, **arguments: object) -> dict[str,
     return result
 
 
-def run(
-    data_dir: Path, *arguments: str, through: Sequence[str] = (), code: str = ""
-) -> subprocess.CompletedProcess[str]:
+def run(data_dir: Path, *arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
     """A command, or a server whose client leaves at once."""
-    environment = server_environment(data_dir)
-    if not through:
-        return run_forked(*arguments, code=code, input="", env=environment, text=True, timeout=60)
-    command = [*through, *PROGRAM, *arguments]
-    return subprocess.run(command, input="", env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return run_forked(*arguments, code=code, input="", env=server_environment(data_dir), text=True, timeout=60)
 
 
-def mounting(script: str, *arguments: object) -> list[str]:
-    """What runs a command after this script, in a mount name space of its own. Skips where nobody may."""
-    command = [
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        f'{script} && shift {len(arguments) - 1} && exec "$@"',
-    ]
-    through = [*command, *(str(each) for each in arguments)]
-    if subprocess.run([*through, "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("this machine lets nobody mount a small file system (unshare --map-root-user --mount)")
-    return through
+def mounted(script: str, *arguments: object, listed: str = "") -> str:
+    """The code of a program that runs this script first, in a mount name space of its own, and lists a folder last.
 
-
-def mounted(script: str, *arguments: object) -> str:
-    """The code of a program that is forked, and runs this script first, in a mount name space of its own."""
-    mounting(script, *arguments)  # Skips where nobody may.
+    Skips where nobody may.
+    """
     command = ["sh", "-c", f"mount --make-rprivate / && {script}", *(str(each) for each in arguments)]
-    return f"command = {command!r}\n{MOUNTED}"
+    if subprocess.run(["unshare", "--map-root-user", "--mount", *command], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount a small file system (unshare --map-root-user --mount)")
+    return f"command, listed = {command!r}, {listed!r}\n{MOUNTED}"
 
 
 @linux
@@ -151,9 +136,8 @@ def test_a_backup_for_which_there_is_no_room_leaves_nothing_half(data_dir: Path,
     """S2.3: the message names the disk that is full."""
     small = tmp_path / "small"
     small.mkdir()
-    through = mounting('mount -t tmpfs -o size=64k none "$0"', small)
-    listing = ["sh", "-c", '"$@"; ls -A "$0"', str(small)]
-    ended = run(data_dir, "backup", str(small / "copy.db"), through=[*through, *listing])
+    code = mounted('mount -t tmpfs -o size=64k none "$0"', small, listed=str(small))
+    ended = run(data_dir, "backup", str(small / "copy.db"), code=code)
     assert ended.stdout == ""
     assert documented("full-disk-of-a-backup").fullmatch(ended.stderr), ended.stderr
     assert run(data_dir, "backup", str(tmp_path / "copy.db")).returncode == 0
