@@ -39,12 +39,12 @@ assert ctypes.CDLL(None).unshare(0x10020000) == 0  # CLONE_NEWUSER | CLONE_NEWNS
 for name, says in ids.items():
     with open(f"/proc/self/{name}", "w") as file:
         file.write(says)
-subprocess.run(command, check=True)
+subprocess.run(["sh", "-c", before, *arguments], check=True)
 from mcp_memory.__main__ import main
 try:
     main()
 finally:
-    print(*(os.listdir(listed) if listed else ()), end="")
+    subprocess.run(["sh", "-c", after, *arguments], check=True)
 """
 Start = Callable[..., ServerProcess]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes and signals are POSIX's")
@@ -91,15 +91,17 @@ def run(data_dir: Path, *arguments: str, code: str = "") -> subprocess.Completed
     return run_forked(*arguments, code=code, input="", env=server_environment(data_dir), text=True, timeout=60)
 
 
-def mounted(script: str, *arguments: object, listed: str = "") -> str:
-    """The code of a program that runs this script first, in a mount name space of its own, and lists a folder last.
+def mounted(script: str, *arguments: object, after: str = "") -> str:
+    """The code of a program that runs this script first, in a mount name space of its own, and another one last.
 
-    Skips where nobody may.
+    Both have the arguments. Skips where nobody may.
     """
-    command = ["sh", "-c", f"mount --make-rprivate / && {script}", *(str(each) for each in arguments)]
-    if subprocess.run(["unshare", "--map-root-user", "--mount", *command], capture_output=True, check=False).returncode:
+    before, texts = f"mount --make-rprivate / && {script}", [str(each) for each in arguments]
+    if subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", before, *texts], capture_output=True, check=False
+    ).returncode:
         pytest.skip("this machine lets nobody mount a small file system (unshare --map-root-user --mount)")
-    return f"command, listed = {command!r}, {listed!r}\n{MOUNTED}"
+    return f"before, after, arguments = {before!r}, {after!r}, {texts!r}\n{MOUNTED}"
 
 
 @linux
@@ -136,7 +138,7 @@ def test_a_backup_for_which_there_is_no_room_leaves_nothing_half(data_dir: Path,
     """S2.3: the message names the disk that is full."""
     small = tmp_path / "small"
     small.mkdir()
-    code = mounted('mount -t tmpfs -o size=64k none "$0"', small, listed=str(small))
+    code = mounted('mount -t tmpfs -o size=64k none "$0"', small, after='ls -A "$0"')
     ended = run(data_dir, "backup", str(small / "copy.db"), code=code)
     assert ended.stdout == ""
     assert documented("full-disk-of-a-backup").fullmatch(ended.stderr), ended.stderr
