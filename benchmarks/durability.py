@@ -22,9 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
-from benchmarks.footprint import owner_for
+from benchmarks.footprint import owner_over
 from benchmarks.stdio import Client, ServerGone
 
 PATIENCE_SECONDS = 120.0
@@ -171,7 +169,7 @@ def write_side_by_side(data_dir: Path, processes: int, stores: int, tally: Tally
     def pause() -> None:
         nonlocal stopped
         while stopped < STOPS and len(tally.words) + len(tally.errors) < wanted:
-            (owner,) = owner_for(psutil.Process(servers[0].pid))
+            (owner,) = owner_over(str(data_dir))
             owner.suspend()
             time.sleep(STOPPED_SECONDS)
             owner.resume()
@@ -210,7 +208,7 @@ def kill_while_writing(data_dir: Path, processes: int, round_number: int, rng: r
             time.sleep(0.001)  # Until they are in full swing.
         time.sleep(rng.uniform(0.0, 0.5))
         stop.set()
-        for process in (*owner_for(psutil.Process(servers[0].pid)), *rng.sample(servers, len(servers))):
+        for process in (*owner_over(str(data_dir)), *rng.sample(servers, len(servers))):
             process.kill()
 
     side_by_side([*(lambda n=n: store(n) for n in range(processes)), kill])

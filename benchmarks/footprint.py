@@ -144,7 +144,12 @@ def tree_of(pid: int) -> list[psutil.Process]:
 def owner_for(process: psutil.Process) -> list[psutil.Process]:
     """The process that owns the memory of this window; none for a server of others."""
     data_dir = process.environ().get("MCP_MEMORY_DATA_DIR")
-    owner: Mapping[str, object] = owner_of(data_dir) if data_dir else {}
+    return owner_over(data_dir) if data_dir else []
+
+
+def owner_over(data_dir: str) -> list[psutil.Process]:
+    """The process that owns the memory in this directory; none where nobody does."""
+    owner = owner_of(data_dir)
     return [psutil.Process(int(str(owner["pid"])))] if owner else []
 
 

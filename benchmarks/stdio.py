@@ -3,10 +3,12 @@
 import itertools
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+start_program: Callable[..., subprocess.Popen[Any]] = subprocess.Popen
 
 
 class ServerGone(Exception):
@@ -27,7 +29,7 @@ class Client:
         log: Path | None = None,
     ) -> None:
         with (log or Path("/dev/null")).open("ab") as errors:
-            self._process = subprocess.Popen(
+            self._process = start_program(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

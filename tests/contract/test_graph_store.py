@@ -68,6 +68,14 @@ def entities(*names: str) -> list[Entity]:
     return [Entity(name=name, type="name", found=True) for name in names]
 
 
+def name_often(store: RecordStore, like: Record, *names: str, times: int = MAX_FAN) -> None:
+    """Store records like this one, which name things: all in one write, which is quick over PostgreSQL, too."""
+    with store.write() as transaction:
+        for number in range(times):
+            record = replace(like, id=transaction.next_id("r"), text=f"more {number}")
+            transaction.insert(record, np.ones((1, 8), np.float32), entities(*names), ())
+
+
 def relation(source: str, target: str, weight: float = 1.0) -> Relation:
     return Relation(source=source, type="uses", target=target, weight=weight)
 
@@ -136,10 +144,7 @@ def test_rare_entities_weigh_more_and_those_everywhere_nothing(graph: GraphStore
     weights = graph.mentioned("Kafka, Twenty and Speaker", HERE)
     assert 1 >= weights["kafka"] > weights["twenty"] > weights["speaker"] > 0
     assert next(iter(reached(graph, "Kafka and Speaker"))) == rare.id
-    with store.write() as transaction:
-        for n in range(MAX_FAN):
-            record = replace(rare, id=transaction.next_id("r"), text=str(n))
-            transaction.insert(record, np.ones((1, 8), np.float32), entities("Speaker"), ())
+    name_often(store, rare, "Speaker")
     assert graph.mentioned("Speaker", HERE) == {}
     assert reached(graph, "Kafka").keys() == {rare.id}
 
@@ -166,10 +171,7 @@ def test_hidden_mentions_do_not_make_an_entity_too_frequent(graph: GraphStore, s
     asked, near = add("0", entities=entities("Kafka", "Speaker")), add("1", entities=entities("Speaker"))
     before = reached(graph, "Speaker", hidden=["t1"]), reached(graph, "Kafka", hidden=["t1"])
     assert [found.keys() for found in before] == [{asked.id, near.id}] * 2
-    with store.write() as transaction:
-        for _ in range(MAX_FAN):
-            record = replace(near, id=transaction.next_id("r"), branch_id="t1")
-            transaction.insert(record, np.ones((1, 8), np.float32), entities("Speaker"), ())
+    name_often(store, replace(near, branch_id="t1"), "Speaker")
     assert (reached(graph, "Speaker", hidden=["t1"]), reached(graph, "Kafka", hidden=["t1"])) == before
     assert graph.mentioned("Speaker", HERE) == {}
     assert reached(graph, "Kafka").keys() == {asked.id}
@@ -239,8 +241,7 @@ def test_what_a_record_names_leads_to_the_others_that_name_it(graph: GraphStore,
     first = add("1", entities=entities("Kafka", "Bo", "Redis", "Alone"), relations=[relation("Kafka", "Redis")])
     second = add("2", entities=entities("Kafka", "Bo"))
     third = add("3", entities=entities("Bo"))
-    for number in range(MAX_FAN):
-        add(f"more {number}", entities=entities("Redis"))
+    name_often(store, first, "Redis")
     beside = graph.named_beside(first.id, HERE, 2)
     assert {key: sorted(ids) for key, ids in beside.items()} == {"kafka": [second.id], "bo": [second.id, third.id]}
     assert graph.named_beside(first.id, HERE, 1) == {"kafka": [second.id]}
@@ -541,10 +542,7 @@ def test_the_names_of_one_thing_are_one_entity(graph: GraphStore, add: Add) -> N
 def test_one_that_is_everywhere_is_no_known_entity(graph: GraphStore, store: RecordStore, add: Add) -> None:
     """B3.3: as it is not mentioned either; nor does it keep the others from being found."""
     rare = add("0", entities=entities("Kafka", "Speaker"))
-    with store.write() as transaction:
-        for n in range(MAX_FAN):
-            record = replace(rare, id=transaction.next_id("r"), text=str(n))
-            transaction.insert(record, np.ones((1, 8), np.float32), entities("Speaker"), ())
+    name_often(store, rare, "Speaker")
     assert [each.key for each in known(graph, "speaker", more=9)] == ["kafka"]
     narrow = RecordSet.of([rare.id])
     assert [each.key for each in known(graph, "speaker", more=9, only=narrow)] == ["speaker", "kafka"]
@@ -564,13 +562,9 @@ def test_no_more_are_looked_at_than_might_stand_out(graph: GraphStore, store: Re
     """B3.3: what has too few links, and what is left when MAX_LOOKED_AT links were met."""
     often, many = [f"often{n}" for n in range(CONTENDERS)], [f"many{n:02}" for n in range(25)]
     record = add("0", entities=entities(*often, "Once"))
-    for n in range(30):
-        add(str(n), entities=entities(*often))
+    name_often(store, record, *often, times=30)
     assert [each.key for each in known(graph, more=1)] == often[:1]
-    with store.write() as transaction:
-        for n in range(MAX_LOOKED_AT // 24):
-            record = replace(record, id=transaction.next_id("r"), text=str(n))
-            transaction.insert(record, np.ones((1, 8), np.float32), entities(*many), ())
+    name_often(store, record, *many, times=MAX_LOOKED_AT // 24)
     assert len(known(graph, more=100)) == 24
     assert [each.key for each in known(graph, "once", "often1", more=1)] == ["once", "often1", "many00"]
 
@@ -709,10 +703,9 @@ def test_no_tie_leads_through_what_the_caller_does_not_see(graph: GraphStore, st
 
 def test_what_is_everywhere_ties_nothing(graph: GraphStore, store: RecordStore, add: Add) -> None:
     """O4.2: neither as an end nor between two."""
-    add("1", entities=entities("Acme", "Everywhere"))
+    added = add("1", entities=entities("Acme", "Everywhere"))
     add("2", entities=entities("INC-7", "Everywhere"))
-    for number in range(MAX_FAN):
-        add(f"filler {number}", entities=entities("Everywhere"))
+    name_often(store, added, "Everywhere")
     ends: tuple[GraphNode, GraphNode] = (("entity", "acme"), ("entity", "inc-7"))
     assert graph.path(*ends, HERE) == () == graph.path(ends[0], ("entity", "everywhere"), HERE)
 

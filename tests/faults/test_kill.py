@@ -8,17 +8,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks import durability, stdio
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.forked import ForkedProcess
 
-ROOT = Path(__file__).parents[2]
 WRITERS = 4
 
 WRITER = """
@@ -104,14 +106,19 @@ def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path) -> None:
+def test_servers_killed_while_they_write_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """S1.1, S2.1, X6.2: the benchmark's rounds, small: real servers, wrong clocks, SIGSTOP, SIGKILL, a fresh server."""
-    command = "-m benchmarks.durability --processes 2 --stores 2 --rounds 1 --seed 3 --data-dir"
-    run = subprocess.run(
-        [sys.executable, *command.split(), str(tmp_path / "data")],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert re.search(r"^lost +0$", run.stdout, re.MULTILINE)
-    assert re.search(r"^stopped for a while, and continued +[1-9]", run.stdout, re.MULTILINE)
-    assert re.search(r"^acknowledged, before a kill +[1-9]", run.stdout, re.MULTILINE)
+
+    def forked(command: Sequence[str], **options: Any) -> ForkedProcess:
+        _, option, program = command
+        return ForkedProcess(code=program if option == "-c" else "", **options)
+
+    monkeypatch.setattr(stdio, "start_program", forked)
+    held = durability.run(tmp_path / "data", processes=2, stores=2, rounds=1, seed=3)
+    printed = capsys.readouterr().out
+    assert held, printed
+    assert re.search(r"^lost +0$", printed, re.MULTILINE)
+    assert re.search(r"^stopped for a while, and continued +[1-9]", printed, re.MULTILINE)
+    assert re.search(r"^acknowledged, before a kill +[1-9]", printed, re.MULTILINE)

@@ -19,7 +19,7 @@ import mcp_memory
 from mcp_memory.stores.records.schema_sqlite import migrations
 from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented
-from tests.faults.test_what_is_told import linux, mounting, run
+from tests.faults.test_what_is_told import linux, mounted, run
 from tests.forked import PROGRAM, run_forked
 from tests.stores.records.test_migration_copies import memory_of
 
@@ -61,9 +61,8 @@ def test_without_room_for_the_copy_nothing_is_changed(tmp_path: Path) -> None:
     data = database.read_bytes()
     small = tmp_path / "small"
     small.mkdir()
-    through = mounting('mount -t tmpfs -o size=4m none "$0" && cp "$1" "$0"', small, database)
-    after = 'small=$1; shift; "$@"; ls -A "$small"; sha256sum < "$small/memory.db"'
-    ended = run(small, "list", through=[*through, "sh", "-c", after, "sh", str(small)])
+    before, after = 'mount -t tmpfs -o size=4m none "$0" && cp "$1" "$0"', 'ls -A "$0"; sha256sum < "$0/memory.db"'
+    ended = run(small, "list", code=mounted(before, small, database, after=after))
     assert documented("full-disk-of-a-migration").fullmatch(ended.stderr), ended.stderr
     assert ended.stdout.split() == ["live", "memory.db", hashlib.sha256(data).hexdigest(), "-"]
 

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,27 @@ from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from tests.chroma import until
 from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented
-from tests.forked import PROGRAM, run_forked
+from tests.forked import run_forked
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from tests.conftest import Clock
 
 WORDS = "word " * 500
+MOUNTED = """
+import ctypes, os, subprocess
+ids = {"setgroups": "deny", "uid_map": f"0 {os.getuid()} 1", "gid_map": f"0 {os.getgid()} 1"}
+assert ctypes.CDLL(None).unshare(0x10020000) == 0  # CLONE_NEWUSER | CLONE_NEWNS
+for name, says in ids.items():
+    with open(f"/proc/self/{name}", "w") as file:
+        file.write(says)
+subprocess.run(["sh", "-c", before, *arguments], check=True)
+from mcp_memory.__main__ import main
+try:
+    main()
+finally:
+    subprocess.run(["sh", "-c", after, *arguments], check=True)
+"""
 Start = Callable[..., ServerProcess]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes and signals are POSIX's")
 linux = pytest.mark.skipif(
@@ -72,29 +86,22 @@ def answered(server: ServerProcess, tool: str, **arguments: object) -> dict[str,
     return result
 
 
-def run(data_dir: Path, *arguments: str, through: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+def run(data_dir: Path, *arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
     """A command, or a server whose client leaves at once."""
-    environment = server_environment(data_dir)
-    if not through:
-        return run_forked(*arguments, input="", env=environment, text=True, timeout=60)
-    command = [*through, *PROGRAM, *arguments]
-    return subprocess.run(command, input="", env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return run_forked(*arguments, code=code, input="", env=server_environment(data_dir), text=True, timeout=60)
 
 
-def mounting(script: str, *arguments: object) -> list[str]:
-    """What runs a command after this script, in a mount name space of its own. Skips where nobody may."""
-    command = [
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        f'{script} && shift {len(arguments) - 1} && exec "$@"',
-    ]
-    through = [*command, *(str(each) for each in arguments)]
-    if subprocess.run([*through, "true"], capture_output=True, check=False).returncode != 0:
+def mounted(script: str, *arguments: object, after: str = "") -> str:
+    """The code of a program that runs this script first, in a mount name space of its own, and another one last.
+
+    Both have the arguments. Skips where nobody may.
+    """
+    before, texts = f"mount --make-rprivate / && {script}", [str(each) for each in arguments]
+    if subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", before, *texts], capture_output=True, check=False
+    ).returncode:
         pytest.skip("this machine lets nobody mount a small file system (unshare --map-root-user --mount)")
-    return through
+    return f"before, after, arguments = {before!r}, {after!r}, {texts!r}\n{MOUNTED}"
 
 
 @linux
@@ -104,8 +111,7 @@ def test_on_a_full_disk_a_server_goes_on_answering_and_stores_again_once_there_i
     """S2.3: nothing is acknowledged that is not stored, also of a compaction; what was stored is found all along."""
     folder = tmp_path / "data"
     folder.mkdir()
-    through = mounting('mount -t tmpfs -o size=4m none "$0"', folder)
-    server = start(folder, command=[*through, *PROGRAM])
+    server = start(folder, code=mounted('mount -t tmpfs -o size=4m none "$0"', folder))
     answered(server, "remember", text="The build runs on port 8123.")
     messages = [{"role": "user", "content": f"Please look at part {number}. {WORDS}"} for number in range(40)]
     answered(server, "compact", session_id="long", window=1_000_000, messages=messages)
@@ -132,9 +138,8 @@ def test_a_backup_for_which_there_is_no_room_leaves_nothing_half(data_dir: Path,
     """S2.3: the message names the disk that is full."""
     small = tmp_path / "small"
     small.mkdir()
-    through = mounting('mount -t tmpfs -o size=64k none "$0"', small)
-    listing = ["sh", "-c", '"$@"; ls -A "$0"', str(small)]
-    ended = run(data_dir, "backup", str(small / "copy.db"), through=[*through, *listing])
+    code = mounted('mount -t tmpfs -o size=64k none "$0"', small, after='ls -A "$0"')
+    ended = run(data_dir, "backup", str(small / "copy.db"), code=code)
     assert ended.stdout == ""
     assert documented("full-disk-of-a-backup").fullmatch(ended.stderr), ended.stderr
     assert run(data_dir, "backup", str(tmp_path / "copy.db")).returncode == 0
@@ -148,7 +153,7 @@ def test_a_file_system_that_is_read_only_is_named_with_the_remedy(data_dir: Path
     script = f'mount -t tmpfs none "$0" && {copying} && chmod 700 "$0" && mount -o remount,ro "$0"'
     empty = tmp_path / "empty"
     empty.mkdir()
-    ended = run(empty, through=mounting(script, empty, data_dir))
+    ended = run(empty, code=mounted(script, empty, data_dir))
     assert ended.returncode == 1
     assert documented(fault).fullmatch(ended.stderr), ended.stderr
 

@@ -59,6 +59,7 @@ def test_a_token_is_used_where_there_is_no_key(service: ModelService, open_model
     assert service.keys == {"Bearer a-token", "Bearer sk-theirs-1234567890"}
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("host", "proxies", "is_by_proxy"),
     [

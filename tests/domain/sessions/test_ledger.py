@@ -108,10 +108,10 @@ def test_any_text_is_read(text: str) -> None:
     "part",
     ["a", "1", "a=", "a: ", "\n", " ", "`", "1秒", "端口", "/a.b", "12:", " 1", "$ ", "8f3e2ab", "v1.", "a-", "{"],
 )
-def test_of_a_million_characters_of_anything_no_more_is_read_than_of_a_tenth_of_them(part: str) -> None:
+def test_of_a_long_text_of_anything_no_more_is_read_than_of_a_part_of_it(part: str) -> None:
     """D6.1: whatever a tool prints."""
     # Whole parts, so that both texts end alike.
-    long, longer = (part * (characters // len(part)) for characters in (100_000, 1_000_000))
+    long, longer = (part * (characters // len(part)) for characters in (30_000, 120_000))
     assert exact_in(long) == exact_in(longer)
     assert values_in(long, 5) == values_in(longer, 5)
     assert files_hit(long) == files_hit(longer)

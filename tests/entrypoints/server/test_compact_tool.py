@@ -198,47 +198,46 @@ class TestWhatIsFed:
         assert (again["fed"]["stored"], again["fed"]["known"]) == (0, 2)
 
 
+WRONG: tuple[tuple[dict[str, Any], str], ...] = (
+    (
+        {"passes": ["mask", "magic"]},
+        "There is no pass of one of those names; the passes are: mask, tool_calls, ",
+    ),
+    ({"passes": "magic"}, "There is no pass of one of those names; "),
+    ({"preset": "fast"}, "There is no preset of that name; the presets are: default, aggressive, "),
+    ({"window": 0}, "`window` must be at least 1000."),
+    ({"window": "big"}, "`window` must be a whole number."),
+    ({"max_tokens": 0}, "`max_tokens` must be at least 500."),
+    (
+        {"summarizer": "gpt"},
+        "`summarizer` must be one of 'extractive', 'model', 'caller' or 'sampling', not 'gpt'.",
+    ),
+    ({"messages": "hello"}, "`messages` must be a list."),
+    ({"messages": ["hello"]}, "`messages[0]` must be an object."),
+    ({"messages": [{"text": "hello"}]}, "messages[0] has no role. "),
+    ({"messages": [{"role": "oracle", "content": "hello"}]}, "messages[0] has an unknown role. "),
+    ({"messages": [{"role": "user", "content": 5}]}, "messages[0] has a content that is neither "),
+    ({"messages": '[{"role": "user", "content": 5}]'}, "messages[0] has a content that is neither "),
+    ({"summary": GOOD}, "summary and span go together"),
+    ({"span": "r1-r2-abc"}, "summary and span go together"),
+    ({"summary": GOOD, "span": "nonsense"}, "The log changed since, or span is none that was asked for"),
+    ({"summary": GOOD, "span": "r-1-2-3-4--"}, "The log changed since, or span is none that was asked for"),
+    ({"summarizer": "model"}, "No model is configured to summarise; "),
+    ({"undo": True}, ""),
+    ({"undo": True, "summary": GOOD, "span": "r1-r2-abc"}, "Give either undo or summary, not both."),
+    ({"transcript": "a", "messages": [{"role": "user", "content": "b"}]}, "Give either messages or transcript"),
+    ({"model": "gpt"}, "There is no field `model`. Known: session_id, messages, transcript, window,"),
+)
+"""Arguments, and how what they are answered begins."""
+
+
 @in_both_eras
 class TestWhatIsRefused:
     """S3.1."""
 
-    @pytest.mark.parametrize(
-        ("arguments", "says"),
-        [
-            (
-                {"passes": ["mask", "magic"]},
-                "There is no pass of one of those names; the passes are: mask, tool_calls, ",
-            ),
-            ({"passes": "magic"}, "There is no pass of one of those names; "),
-            ({"preset": "fast"}, "There is no preset of that name; the presets are: default, aggressive, "),
-            ({"window": 0}, "`window` must be at least 1000."),
-            ({"window": "big"}, "`window` must be a whole number."),
-            ({"max_tokens": 0}, "`max_tokens` must be at least 500."),
-            (
-                {"summarizer": "gpt"},
-                "`summarizer` must be one of 'extractive', 'model', 'caller' or 'sampling', not 'gpt'.",
-            ),
-            ({"messages": "hello"}, "`messages` must be a list."),
-            ({"messages": ["hello"]}, "`messages[0]` must be an object."),
-            ({"messages": [{"text": "hello"}]}, "messages[0] has no role. "),
-            ({"messages": [{"role": "oracle", "content": "hello"}]}, "messages[0] has an unknown role. "),
-            ({"messages": [{"role": "user", "content": 5}]}, "messages[0] has a content that is neither "),
-            ({"messages": '[{"role": "user", "content": 5}]'}, "messages[0] has a content that is neither "),
-            ({"summary": GOOD}, "summary and span go together"),
-            ({"span": "r1-r2-abc"}, "summary and span go together"),
-            ({"summary": GOOD, "span": "nonsense"}, "The log changed since, or span is none that was asked for"),
-            ({"summary": GOOD, "span": "r-1-2-3-4--"}, "The log changed since, or span is none that was asked for"),
-            ({"summarizer": "model"}, "No model is configured to summarise; "),
-            ({"undo": True}, ""),
-            ({"undo": True, "summary": GOOD, "span": "r1-r2-abc"}, "Give either undo or summary, not both."),
-            ({"transcript": "a", "messages": [{"role": "user", "content": "b"}]}, "Give either messages or transcript"),
-            ({"model": "gpt"}, "There is no field `model`. Known: session_id, messages, transcript, window,"),
-        ],
-    )
-    async def test_a_wrong_argument_is_answered_with_what_to_do(
-        self, client: Client, arguments: dict[str, Any], says: str
-    ) -> None:
-        assert (await refusal(client, **arguments)).startswith(says)
+    async def test_a_wrong_argument_is_answered_with_what_to_do(self, client: Client) -> None:
+        for arguments, says in WRONG:
+            assert (await refusal(client, **arguments)).startswith(says), arguments
 
     @pytest.mark.parametrize("name", ["none.jsonl", "", "x" * 300, "~no-such-user-here/a.jsonl", "text.jsonl"])
     async def test_a_transcript_that_is_none(self, client: Client, tmp_path: Path, name: str) -> None:

@@ -42,6 +42,7 @@ def tokens(text: str) -> int:
     return independent_counts([text], "o200k_base")[0]
 
 
+@pytest.mark.uncounted
 def test_the_same_request_within_half_a_minute_is_answered_from_the_cache(
     app: App, remember: RememberOne, clock: "Clock"
 ) -> None:

@@ -61,6 +61,7 @@ def depot(app: App, remember: RememberOne) -> Depot:
     )  # fmt: skip
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("budget", [500, 2_000])
 @pytest.mark.parametrize("query", [ASKED, ""])
 def test_pinned_records_dead_ends_and_next_steps_are_there(depot: Depot, query: str, budget: int) -> None:

@@ -107,6 +107,7 @@ def test_the_graph_holds_it_once_it_is_confirmed(app: App, noted: str, here: Cal
     assert noted in near()
 
 
+@pytest.mark.uncounted
 def test_no_context_holds_it_nor_a_reminder(app: App, noted: str, here: Caller) -> None:
     """D10.1: not even its own session's, whatever asks for it; once it is confirmed both do."""
     app.tasks.push(PushRequest(goal="mend the clock", inherit=(noted,)), here)
