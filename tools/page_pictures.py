@@ -146,12 +146,13 @@ def take_manual(page: Page, paths: Mapping[str, str], folder: Path) -> None:
 
 
 def _shrink(folder: Path) -> None:
-    """Leave the pictures 128 colours: a third of their bytes, and no difference that is seen."""
+    """Leave the pictures 256 colours, the thin signs' too: a third of their bytes, and no difference that is seen."""
     image: Any = import_module("PIL.Image")  # `just pictures` brings Pillow
 
     for file in folder.glob("page*.png"):
         with image.open(file) as picture:
-            picture.convert("RGB").quantize(128, dither=image.Dither.NONE).save(file, optimize=True)
+            few = picture.convert("RGB").quantize(256, image.Quantize.MAXCOVERAGE, dither=image.Dither.NONE)
+            few.save(file, optimize=True)
 
 
 def take_all(page: Page, paths: Mapping[str, str], folder: Path, names: Sequence[str]) -> None:

@@ -32,7 +32,8 @@ class Component:
 class Omission:
     """A candidate left out of the context, with the reason in one word or two.
 
-    `score` in [0, 1] is its relevance where that was too low, and `needed` what was enough, None where nothing was.
+    `score` in [0, 1] is what was too low, its relevance or its chance to help, and `needed` what was enough, None where
+    nothing was.
     """
 
     id: str

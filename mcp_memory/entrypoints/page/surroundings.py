@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.entrypoints.page.wording import goal_in_words, reason_in_words
+from mcp_memory.entrypoints.page.wording import goal_in_words, reason_in_words, shortfall
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Instant, ShownDetail
@@ -80,9 +80,12 @@ def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext |
     given = next((each for each in report.components if each.id == record_id), None)
     if given:
         return NamingContext(at=at, report=report, fate=_GIVEN[given.detail], tokens=given.tokens)
-    reason = next((each.reason for each in report.omitted if each.id == record_id), "")
-    why = reason_in_words(reason, report.circumstances.asked)
-    return NamingContext(at=at, report=report, fate=f"Left out: {why}") if reason else None
+    omitted = next((each for each in report.omitted if each.id == record_id), None)
+    if omitted is None:
+        return None
+    lacked = shortfall(omitted.reason, omitted.score, omitted.needed)
+    why = reason_in_words(omitted.reason, report.circumstances.asked) + (f" ({lacked})" if lacked else "")
+    return NamingContext(at=at, report=report, fate=f"Left out: {why}")
 
 
 def in_rows(near: Sequence[Neighbour]) -> Sequence[Neighbour]:

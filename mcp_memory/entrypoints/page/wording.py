@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Status
 
 _TOO_FAR: Final = "below the relevance floor"
+_UNLIKELY: Final = "less likely to help than so small a block asks for"
 _FOUND: Final = "recall"
 _REASONS: Final[Mapping[str, str]] = {
     _TOO_FAR: "too far from the question",
     "no room in the budget": "no room left in the budget",
     "pinned, but no room in the budget": "pinned, but no room left in the budget",
     "no room in its part of the budget": "no room in its section’s part of the budget",
-    "less likely to help than so small a block asks for": "too unlikely to help",
+    _UNLIKELY: "too unlikely to help",
     "more of its kind than are looked at": "too many of this kind to look at all of them",
     "does not apply here": "about other work",
     "shown already": "the agent already had it",
@@ -101,6 +102,18 @@ def reason_in_words(reason: str, asked: bool | None = None) -> str:
         if found := pattern.fullmatch(reason):
             return found.expand(words)
     return _REASONS.get(reason, reason)
+
+
+def shortfall(reason: str, score: float | None, needed: float | None) -> str:
+    """Return how much something lacked that was left out: "12 % likely, 15 % was needed"; "" where that is unknown.
+
+    `score` and `needed` are those of its omission.
+    """
+    if score is None:
+        return ""
+    if reason == _UNLIKELY:
+        return f"{score * 100:.0f} % likely" + (f", {needed * 100:.0f} % was needed" if needed is not None else "")
+    return f"relevance {score:.2f}" + (f", at least {needed:.2f} was needed" if needed is not None else "")
 
 
 def goal_in_words(goal: str) -> str:

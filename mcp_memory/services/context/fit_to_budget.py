@@ -173,7 +173,10 @@ def _omitted(draft: BlockDraft, left_out: Sequence[Item], free: int) -> list[Omi
             draft.answers and item.share not in (ANSWERS, CHOSEN) and (item.least or item.forms[-1].tokens) < free
         )
         room = NO_SHARE if is_bounded else no_room(item.source)
-        omitted.append(Omission(id=item.id, reason=UNLIKELY if item.chance < least else room))
+        if item.chance < least:
+            omitted.append(Omission(id=item.id, reason=UNLIKELY, score=round(item.chance, 2), needed=round(least, 2)))
+        else:
+            omitted.append(Omission(id=item.id, reason=room))
     return [*omitted, *draft.crowded_out]
 
 

@@ -18,12 +18,14 @@ from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.wording import (
     line_in_words,
     reason_in_words,
+    shortfall,
     signal_in_words,
     source_in_words,
     why_in_words,
 )
 from mcp_memory.entrypoints.page.work import show_task, show_work
 from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.context.fit_to_budget import UNLIKELY
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
@@ -49,6 +51,21 @@ def memory(tmp_path: Path) -> Iterator[App]:
 def test_a_reason_is_a_clause_that_a_person_understands(kept: str, shown: str) -> None:
     """U1.1: one that this version does not know is shown as it is kept."""
     assert reason_in_words(kept) == shown
+
+
+@pytest.mark.parametrize(
+    ("omitted", "shown"),
+    [
+        (("below the relevance floor", 0.374, 0.49), "relevance 0.37, at least 0.49 was needed"),
+        (("below the relevance floor", 0.16, None), "relevance 0.16"),
+        ((UNLIKELY, 0.12, 0.15), "12 % likely, 15 % was needed"),
+        ((UNLIKELY, 0.12, None), "12 % likely"),
+        (("no room in the budget", None, None), ""),
+    ],
+)
+def test_what_it_lacked_is_said_in_figures(omitted: tuple[str, float | None, float | None], shown: str) -> None:
+    """U1.1."""
+    assert shortfall(*omitted) == shown
 
 
 def test_every_signal_and_source_of_a_real_context_has_words(memory: App) -> None:
