@@ -99,7 +99,7 @@ _READINGS: Final[Mapping[str, _Reading]] = {
         path="/contexts",
     ),
     "refresh_rate": _Reading(
-        words="of follow-ups rebuilt",
+        words="of follow-ups needed a new context",
         says="{} of follow-up questions needed a whole new context.",
         unit=_percent,
         above="Agents change the question or the strategy within a conversation; each context says why it was rebuilt.",
@@ -122,14 +122,14 @@ _READINGS: Final[Mapping[str, _Reading]] = {
         words="stored in 7 days", says="{} memories were stored in the last seven days.", unit=_number
     ),
     "fact_confirmation_rate": _Reading(
-        words="of facts met again",
-        says="{} of the facts were met again after they were stored.",
+        words="of facts came up again",
+        says="{} of the facts came up again after they were stored.",
         unit=_percent,
         below="Much is stored that never comes up again: look through the newest, and retire what has no lasting use.",
         path="/?kind=fact",
     ),
     "brier_score": _Reading(
-        words="confidence error",
+        words="off in confidence; 0.25 is guessing",
         says="How sure agents were of decisions misses how these turned out by {}; 0 is perfect, 0.25 is guessing.",
         unit=_score,
         above="Agents are too sure of their decisions, or not sure enough.",

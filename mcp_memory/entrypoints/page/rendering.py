@@ -126,11 +126,11 @@ def _time(at: Instant, words: str) -> Markup:
 
 
 def moment(at: Instant, now: Instant) -> str:
-    """Return a time by which like things are told apart: "14:05" of today, else "Nov 3, 14:05"."""
+    """Return a time by which like things are told apart: "today 14:05", "Nov 3, 14:05"."""
     if not is_datable(at):
         return "undated"
     day, clock = iso_day(at), iso_minute(at)[11:16]
-    return clock if day == iso_day(now) else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}, {clock}"
+    return f"today {clock}" if day == iso_day(now) else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}, {clock}"
 
 
 def day_in_words(at: Instant, now: Instant) -> str:

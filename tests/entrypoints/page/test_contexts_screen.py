@@ -135,7 +135,7 @@ def test_where_no_question_was_asked_nothing_is_measured_by_one(memory: App) -> 
     context = given(memory, caller)
     memory.remember([NewRecord(text="The herring is salted in June.", supersedes=(first.id,))], caller)
     page = words_of(asked(memory, show_context, parts={"id": context}))
-    title = re.search(r"When do we salt the herring, \d\d:\d\d", words_of(asked(memory, show_contexts)))
+    title = re.search(r"When do we salt the herring, today \d\d:\d\d", words_of(asked(memory, show_contexts)))
     assert title
     assert title[0] in page
     assert "No question was asked." in page
@@ -168,7 +168,7 @@ def test_a_record_says_to_whom_and_in_which_task_it_was_given(memory: App) -> No
     memory.exclusions.exclude(record.id, bob, agent="bob")
     words = words_of(asked(memory, show_record, parts={"id": record.id}))
     looked = words.partition("Contexts that considered it")[2]
-    assert re.search(r"Open the fish stall, \d\d:\d\d Given in full To ann, on request", looked)
-    assert re.search(r"To bob, on request, \d\d:\d\d Given in full Strategy: [a-z]+ \(chosen automatically\)", looked)
+    assert re.search(r"Open the fish stall, today \d\d:\d\d Given in full To ann, on request", looked)
+    assert re.search(r"To bob, on request, today \d\d:\d\d Given in full Strategy: [a-z]+ \(chosen automatically\)", looked)
     assert "Never given" not in words
     assert "Kept out These contexts do not give it any more; search still finds it. To the agent bob" in words

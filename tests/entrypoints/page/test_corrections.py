@@ -538,7 +538,7 @@ def test_a_record_tells_the_contexts_that_it_was_in_and_why_not(beside: Beside) 
     beside.memory.exclusions.exclude(excluded, caller, agent="ann")
     context = beside.memory.assemble_context(ContextRequest(query="where is the kayak moored"), caller).report
     page = beside.person.get(f"/record/{given}")
-    assert re.search(r"Contexts that considered it To ann, on request, \d\d:\d\d Given in full", words_of(page))
+    assert re.search(r"Contexts that considered it To ann, on request, today \d\d:\d\d Given in full", words_of(page))
     assert f'href="/ui/context/{context.id}#{given}"' in page.text
     assert f'id="{given}"' in beside.person.get(f"/context/{context.id}").text
     assert "Left out: " in words_of(beside.person.get(f"/record/{excluded}"))

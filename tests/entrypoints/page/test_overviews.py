@@ -78,10 +78,10 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     request = ContextRequest(query="port of the canteen gateway", max_tokens=230, occasion="start")
     context = beside.memory.assemble_context(request, beside.memory.caller("canteen")).report.id
     words = words_of(beside.person.get("/contexts"))
-    assert re.search(r"The gateway .*?, \d\d:\d\d .*? To ann, at a session’s start", words)
+    assert re.search(r"The gateway .*?, today \d\d:\d\d .*? To ann, at a session’s start", words)
     assert "of 230 tokens" in words
     words = words_of(beside.person.get(f"/context/{context}"))
-    assert re.search(r"The gateway .*?, \d\d:\d\d .*? To \S+, at a session’s start", words)
+    assert re.search(r"The gateway .*?, today \d\d:\d\d .*? To \S+, at a session’s start", words)
     for part in (
         f"listens on port 4711. fact just now {fact} ", "Facts", f"guardrail warns just now {censor} ", "relevance",
         "free of 230 tokens", "Headings and markup", f"[{fact} ", "## Known Information", f"[{censor} ",
@@ -237,7 +237,7 @@ def test_blocks_of_the_list_are_told_apart_without_their_questions(beside: Besid
     context = given(beside, "where does the regatta start", max_tokens=400)
     beside.memory.tasks.pop(PopRequest(result="done", task_id=task.id), beside.memory.caller())
     listed = words_of(beside.person.get("/contexts")).partition(context)[0]
-    assert re.search(r"Organise the regatta, \d\d:\d\d ", listed)
+    assert re.search(r"Organise the regatta, today \d\d:\d\d ", listed)
     assert "The regatta starts at the red buoy." in words_of(beside.person.page)
     assert "where does the regatta start" not in beside.person.page.text
     beside.memory.forget([record], "erase", beside.memory.caller())

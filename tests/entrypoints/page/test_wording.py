@@ -136,9 +136,9 @@ def test_the_list_of_contexts_says_to_whom_each_was_given_and_what_it_is_about(m
     memory.assemble_context(ContextRequest(query="the comet"), caller)
     page = words_of(asked(memory, show_contexts))
     for heading in (
-        r"By the strategy debugging, \d\d:\d\d .*? To ann, on request",
-        r"The comet returns in May\., \d\d:\d\d .*? To ann, at a session’s start",
-        r"Watch the comet, \d\d:\d\d .*? To ann, on request",
+        r"By the strategy debugging, today \d\d:\d\d .*? To ann, on request",
+        r"The comet returns in May\., today \d\d:\d\d .*? To ann, at a session’s start",
+        r"Watch the comet, today \d\d:\d\d .*? To ann, on request",
     ):
         assert re.search(heading, page), heading
 
