@@ -29,6 +29,9 @@ STANDING: Mapping[str, Fraction] = {
 }
 """The largest part of what then remains, each before the next: other open work, the last exchange, what its session
 noted, what changed since. They add up to more than there is: a small context holds the first two, whole."""
+OF_CONSTRAINTS = 300
+"""Tokens that constraints may take of any budget, as far as that is a quarter of it: what must not be done comes before
+what is only known."""
 OTHERS = "others"
 """Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
 GUIDANCE = ("identity", "censor")
@@ -46,6 +49,11 @@ PINNED = "pinned"
 """The source of what a person pinned."""
 FAIR_PART = 4
 """The largest part of the room for an item with a shorter form, as a divisor: a long item never starves the rest."""
+
+
+def of_constraints(budget: int) -> int:
+    """Return the tokens that the reader's constraints may take of a budget before anything that need not be there."""
+    return min(OF_CONSTRAINTS, budget // 4)
 
 
 def own_share(section: Section) -> str:
@@ -175,6 +183,9 @@ def place(
         allotment.fill(others, max(unspent, allotment.least(others)), cheapest_first)
     chosen = sharing.get(CHOSEN, ())
     allotment.fill(chosen, max(int(budget * MOST_CHOSEN), allotment.least(chosen)), cheapest_first)
+    # A second constraint comes before what is only known; the first, in full, would not leave it its place.
+    constraints = [each for each in sharing.get("censor", ()) if each.id not in allotment.placed]
+    allotment.fill(constraints, of_constraints(budget) - allotment.spent_on(("censor",)), cheapest_first, 2)
     remaining = allotment.limit_to(flexible)
     for share, fraction in STANDING.items():
         waiting = sharing.get(share, ())

@@ -3,7 +3,18 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from mcp_memory.domain.context.budget import ALWAYS, CHOSEN, MOST_CHOSEN, OTHERS, REST, Allotment, Item, Placed
+from mcp_memory.domain.context.budget import (
+    ALWAYS,
+    CHOSEN,
+    MOST_CHOSEN,
+    OF_CONSTRAINTS,
+    OTHERS,
+    REST,
+    Allotment,
+    Item,
+    Placed,
+    of_constraints,
+)
 from mcp_memory.domain.model.records import LOG_KINDS
 
 UNKNOWN = "unknown"
@@ -30,9 +41,6 @@ BESIDE: Mapping[str, Fraction] = {
     "episodes": Fraction(5, 100),
 }
 """The same for what helps to read them, behind the best answers."""
-OF_CONSTRAINTS = 300
-"""Tokens that constraints may take of any budget, as far as that is a quarter of it: those that bear on the question
-must be there."""
 OF_WHAT_IS_LEFT: Mapping[str, int | None] = {
     **dict.fromkeys(("identity", "root", "censor", OTHERS, "ancestors", "finished"), OF_CONSTRAINTS),
     CHOSEN: None,
@@ -85,7 +93,7 @@ def fill(
         waiting = sorted(sharing.get(share, ()), key=lambda item: item.id in allotment.placed)
         limit = max(int(budget * part), allotment.least(waiting))
         if share == "censor":
-            limit = max(limit, min(OF_CONSTRAINTS, budget // 4))
+            limit = max(limit, of_constraints(budget))
         allotment.fill(waiting, min(limit, max(before - allotment.spent_on(REQUIRED), 0)), cheapest_first=False)
     remaining = allotment.limit_to(flexible)
     answers = _worth_showing(sharing.get(ANSWERS, []), budget)

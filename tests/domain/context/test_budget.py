@@ -246,6 +246,17 @@ def test_advice_gives_way_to_a_record_where_space_is_short() -> None:
     assert names(placed) == ["strategy:x", "f"]
 
 
+def test_constraints_come_before_what_is_only_known_up_to_a_quarter() -> None:
+    """A4.1: where the second in full would leave the third no room, it is shorter."""
+    constraints = [item(name, 20, 10, share="censor", section="Active Constraints") for name in ("a", "b", "c")]
+    facts = [item(f"fact{n}", 12) for n in range(20)]
+    placed, _ = place([*facts, *constraints], 120, TITLES)
+    assert [(each.item.id, each.form.tokens) for each in placed[-3:]] == [("a", 20), ("b", 10), ("c", 10)]
+    placed, left_out = place([*facts, *constraints], 80, TITLES)
+    assert names(placed[-2:]) == ["a", "b"]
+    assert names(left_out[-1:]) == ["c"]
+
+
 def test_what_other_agents_forbid_lives_on_what_the_readers_own_leaves() -> None:
     """X5.1: none of the reader's own gives way to it, also where the budget holds only one of them."""
     own, foreign = item("own", 40, share="censor"), item("foreign", 40, share=OTHERS)

@@ -169,6 +169,8 @@ def test_a_record_says_to_whom_and_in_which_task_it_was_given(memory: App) -> No
     words = words_of(asked(memory, show_record, parts={"id": record.id}))
     looked = words.partition("Contexts that considered it")[2]
     assert re.search(r"Open the fish stall, today \d\d:\d\d Given in full To ann, on request", looked)
-    assert re.search(r"To bob, on request, today \d\d:\d\d Given in full Strategy: [a-z]+ \(chosen automatically\)", looked)
+    assert re.search(
+        r"To bob, on request, today \d\d:\d\d Given in full Strategy: [a-z]+ \(chosen automatically\)", looked
+    )
     assert "Never given" not in words
     assert "Kept out These contexts do not give it any more; search still finds it. To the agent bob" in words

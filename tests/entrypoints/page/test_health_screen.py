@@ -48,7 +48,8 @@ def test_a_figure_and_its_aim_have_one_unit(memory: App) -> None:
     for tile in (
         r"\d+ % relevant in contexts too few cases Aim: above 60 %", r"15 stored in 7 days",
         r"\d+ ms to build a context too few cases Aim: below 500 ms", r"– of memories used not known yet",
-        r"0\.81 off in confidence; 0\.25 is guessing too few cases Aim: below 0\.25", r"\d+ tokens per context at most \d+",
+        r"0\.81 off in confidence; 0\.25 is guessing too few cases Aim: below 0\.25",
+        r"\d+ tokens per context at most \d+",
     ):  # fmt: skip
         assert re.search(tile, words), tile
     assert words.index("stored in 7 days") < words.index("too few cases") < words.index("not known yet")
