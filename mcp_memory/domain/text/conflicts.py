@@ -74,6 +74,10 @@ _NOT = rf"{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.spaced('not')}"
 _DENIAL = re.compile(rf"\b(?:{_NOT})\b|{lexicon.DENIALS_UNSPACED}|不", re.IGNORECASE)
 # "30", "10:15", "1,200"; not "elk-4", nor "5.2", which may be a release
 _AMOUNT = re.compile(r"\d+(?:[,:/-]\d+)*")
+# "18:00"
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
+# the "hours" of "lasts 4 hours"
+_UNIT = re.compile(rf"(?:{lexicon.spaced('units')})", re.IGNORECASE)
 # "no longer", "nicht mehr", "was too slow"
 _ENDED = re.compile(rf"\b(?:{lexicon.spaced('ended')})\b|(?:{lexicon.unspaced('ended')})", re.IGNORECASE)
 # "limits. The export", or a new line
@@ -152,9 +156,10 @@ def otherwise(old: str, new: str) -> Contradiction | None:
 
 
 def _leads_to_value(found: _Difference) -> bool:
-    """Return True where the words before lead to a value of which there is one: "expire after", "the flag of".
+    """Return True where the words around lead to a value of which there is one: "expire after", "the flag of".
 
-    "I ate 3 apples", "the cat is black" and "the music of Bach" do not: another day, another sentence.
+    So does what measures: "closes at 18:00", "lasts 4 hours". "I ate 3 apples", "the cat is black" and "the music of
+    Bach" do not: another day, another sentence.
     """
     before = found.before
     if not before:
@@ -165,8 +170,16 @@ def _leads_to_value(found: _Difference) -> bool:
     ]
     names_one = not _OF_ONE.isdisjoint(before)
     if is_amount and same_unit:
-        return before[-1] in _AMOUNT_HEADS or (names_one and before[-1] in _COPULAS)
+        return before[-1] in _AMOUNT_HEADS or (names_one and before[-1] in _COPULAS) or _is_measured(found)
     return names_one and not found.after and (before[-1] in _COPULAS or before[-1] == "of")
+
+
+def _is_measured(found: _Difference) -> bool:
+    """Return True where both amounts are times of day, or have the same unit of measurement behind them."""
+    if all(_TIME_OF_DAY.fullmatch(word) for word in (*found.old, *found.new)):
+        return True
+    unit = found.old[-1] if not _AMOUNT.fullmatch(found.old[-1]) else next(iter(found.after), "")
+    return bool(_UNIT.fullmatch(unit))
 
 
 def value_frames(text: str) -> frozenset[tuple[str, tuple[str, ...]]]:

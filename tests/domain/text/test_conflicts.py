@@ -84,6 +84,14 @@ def test_a_title_that_is_taken_back_is_contradicted() -> None:
         ("日志保留 30 天。", "日志保留 90 天。", None),
         ("The owner of billing is Priya.", "The owner of billing is Tomas.", '"priya" there, "tomas" here'),
         ("The timeout of the geocoder is 5 s.", "The timeout of the geocoder is 9 s.", '"5" there, "9" here'),
+        (
+            "The kiosk closes at 18:00 on Fridays.",
+            "The kiosk closes at 17:30 on Fridays.",
+            '"18:00" there, "17:30" here',
+        ),
+        ("A battery lasts 4 hours.", "A battery lasts 6 hours.", '"4" there, "6" here'),
+        ("A battery lasts 4 hours here.", "A battery lasts 6 minutes here.", None),
+        ("The ship carries 220 sheep.", "The ship carries 250 sheep.", None),
         ("The door is not shut.", "The door is shut.", "one denies what the other says"),
         # What may be so on another day, or of another thing.
         ("I ate 3 apples in Bern.", "I ate 5 apples in Bern.", None),
