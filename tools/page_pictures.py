@@ -54,8 +54,6 @@ def make_memory(folder: Path) -> Mapping[str, str]:
         for told in STORY["items"]:
             clock.at = time.time() - told["days_ago"] * DAY
             ids[told.get("key", told["text"])] = _store(memory, told, ids)
-        contradicting = "contradictions", (ids["other backup"], ids["backup"]), "The first may contradict the second."
-        memory.reviews.queue([contradicting], memory.caller())
         paths = _worked(memory, clock)
         for name, agent, right in TOKENS:
             memory.tokens.add(name, Grant(agent=agent, person="ines", namespaces=(NAMESPACE,), right=right), None)

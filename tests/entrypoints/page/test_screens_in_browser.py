@@ -114,8 +114,8 @@ def _used(shop: Shop) -> None:
         context = memory.assemble_context(
             ContextRequest(query=query, max_tokens=900, occasion="call" if query else "start"), caller
         ).report.id
-    backups = [shop.stored(f"The backup of the shop runs at {at}.") for at in ("02:00", "04:30")]
-    memory.reviews.queue([("contradictions", backups, "The first may contradict.")], caller)
+    for at in ("02:00", "04:30"):
+        shop.stored(f"The backup of the shop runs at {at}.")
     talk = caller.in_session("move the shop")
     memory.feed(conversation(12), talk)
     memory.compact(CompactRequest(window=2_500, force=True), talk)
