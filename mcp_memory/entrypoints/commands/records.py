@@ -291,7 +291,7 @@ def add(
     ] = "fact",
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be repeated.")] = None,
     importance: Annotated[float, typer.Option("--importance", metavar="N", help="0 to 10.")] = 1.0,
-    pin: Annotated[bool, typer.Option("--pin", help="Contexts take it first, while it fits.")] = False,
+    pin: Annotated[bool, typer.Option("--pin", help="Contexts hold it, as long as it fits.")] = False,
     details: Annotated[
         str | None, typer.Option("--details", metavar="JSON", help=f"Further fields, as an object. {KNOWN_DETAILS}")
     ] = None,

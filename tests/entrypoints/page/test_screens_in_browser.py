@@ -195,7 +195,7 @@ def test_several_are_retired_at_once_and_come_back(chromium: Browser, shop: Shop
         for each in ids[:2]:
             page.click(f"input[value={each}]")
         page.click("button", "Retire")
-        page.wait_for("ordinary searches no longer find")
+        page.wait_for("agents no longer find")
         assert [shop.status(each) for each in ids] == ["retired", "retired", "new"]
         undo(page)
         assert [shop.status(each) for each in ids] == ["new", "new", "new"]
