@@ -86,7 +86,7 @@ class Stack:
 
     `siblings` and `children` are those of the current task. `aside` are the finished children of the tasks above its
     parent, from the root down, and `ahead` the waiting ones, from the parent up. `buried` are dead ends below
-    completed tasks beside the path. `hidden_branches` and `isolated` go into a `RecordFilter`.
+    completed tasks beside the path, `given_up` failed tasks below abandoned ones there. `hidden_branches` and `isolated` go into a `RecordFilter`.
 
     `news` are the changes that others made to the agent's tasks since the caller's last move. `entered` is the former
     status of a task that a push entered by its words.
@@ -98,6 +98,7 @@ class Stack:
     aside: tuple[Task, ...] = ()
     ahead: tuple[Task, ...] = ()
     buried: tuple[Task, ...] = ()
+    given_up: tuple[Task, ...] = ()
     hidden_branches: frozenset[str] = frozenset()
     isolated: frozenset[str] = frozenset()
     news: tuple[TaskChange, ...] = field(default=(), compare=False)
@@ -106,7 +107,7 @@ class Stack:
     @property
     def ids(self) -> frozenset[str]:
         """Every task that the stack shows, or might."""
-        return frozenset(task.id for task in (*self.path, *self._around, *self.ahead, *self.buried))
+        return frozenset(task.id for task in (*self.path, *self._around, *self.ahead, *self.buried, *self.given_up))
 
     @property
     def current(self) -> Task | None:
@@ -129,8 +130,11 @@ class Stack:
 
     @property
     def dead_ends(self) -> tuple[Task, ...]:
-        """Failed and abandoned tasks beside the path, and below completed ones there, the nearest last."""
-        return (*self.buried, *(task for task in self._around if task.status in DEAD_ENDS))
+        """Failed and abandoned tasks beside the path, and below completed ones there, the nearest last.
+
+        What failed below an abandoned one comes last of all: it says more than that it was given up.
+        """
+        return (*self.buried, *(task for task in self._around if task.status in DEAD_ENDS), *self.given_up)
 
     @property
     def open_threads(self) -> tuple[Task, ...]:
@@ -248,24 +252,28 @@ def stack_at(task_id: str | None, tasks: Sequence[Task]) -> Stack:
     siblings = tuple(below.get(above[-1], ())) if above else ()
     children = tuple(below.get(path[-1].id, ()))
     further = [task for each in above[:-1] for task in below.get(each, ())]
+    beside_path = [*further, *siblings, *children]
     return Stack(
         path=path,
         siblings=siblings,
         children=children,
         aside=tuple(task for task in further if task.is_finished),
         ahead=tuple(task for each in above[-2::-1] for task in below.get(each, ()) if task.status in WAITING),
-        buried=tuple(_buried([task for task in (*further, *siblings, *children) if task.status == "complete"], below)),
+        buried=tuple(_topmost([each for each in beside_path if each.status == "complete"], below, DEAD_ENDS)),
+        given_up=tuple(_topmost([each for each in beside_path if each.status == "abandoned"], below, {"failed"})),
         hidden_branches=hidden,
         isolated=isolated(tasks, path),
     )
 
 
-def _buried(completed: Sequence[Task], below: Mapping[str | None, Sequence[Task]]) -> Iterator[Task]:
-    """Yield the topmost dead ends below completed tasks: the failed attempts on the way to a result."""
-    waiting = list(completed)
+def _topmost(
+    finished: Sequence[Task], below: Mapping[str | None, Sequence[Task]], ways: Collection[TaskStatus]
+) -> Iterator[Task]:
+    """Yield the topmost tasks below finished ones that ended in these ways: attempts on the way to their results."""
+    waiting = list(finished)
     while waiting:  # It ends: each task has one parent.
         for task in below.get(waiting.pop(0).id, ()):
-            if task.status in DEAD_ENDS:
+            if task.status in ways:
                 yield task
             else:
                 waiting.append(task)

@@ -251,6 +251,18 @@ def test_a_dead_end_below_what_was_completed_is_still_one(make_task: MakeTask) -
     assert stack.done == (done,)
 
 
+def test_what_failed_below_a_step_that_was_given_up_is_told_before_it(make_task: MakeTask) -> None:
+    """T1.3: the last dead end is shown first: why something failed says more than that its step was abandoned."""
+    root = make_task("t000001")
+    now = make_task("t000002", root)
+    given_up = make_task("t000003", root, status="abandoned", result="begun below the wrong step")
+    failed = make_task("t000004", given_up, status="failed", result="the mail program strips it")
+    ended_too = make_task("t000005", given_up, status="abandoned", result="with its parent")
+    stack = stack_at(now.id, [root, now, given_up, failed, ended_too])
+    assert stack.dead_ends == (given_up, failed)
+    assert failed.id in stack.ids
+
+
 def test_what_comes_next_goes_from_near_to_far(make_task: MakeTask) -> None:
     """T4.1: subtasks, siblings, then what waits further up, each in the order planned."""
     root = make_task("t000001")
