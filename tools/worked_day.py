@@ -24,7 +24,7 @@ PRINTED_DAY, PRINTED_TIME, PRINTED_ID = "2026-03-03", "10:42", "c0123456789"
 """What stands on the pages for the day on which it was played, and for the block's id, which depends on it."""
 EXCERPT = (
     "## Active Constraints", "- [r00000m ", "## Task", "- now ", "- dead end ", "- done [t00001w]", "- next [t00001y]",
-    "## Last Exchange", "- [r00003w ",
+    "## Last Exchange", "- [r00003q ",
 )  # fmt: skip
 """The beginnings of the lines of the block that README.md shows."""
 COLUMNS = 118

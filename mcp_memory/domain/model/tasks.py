@@ -86,7 +86,8 @@ class Stack:
 
     `siblings` and `children` are those of the current task. `aside` are the finished children of the tasks above its
     parent, from the root down, and `ahead` the waiting ones, from the parent up. `buried` are dead ends below
-    completed tasks beside the path, `given_up` failed tasks below abandoned ones there. `hidden_branches` and `isolated` go into a `RecordFilter`.
+    completed tasks beside the path, `given_up` failed tasks below abandoned ones there. `hidden_branches` and
+    `isolated` go into a `RecordFilter`.
 
     `news` are the changes that others made to the agent's tasks since the caller's last move. `entered` is the former
     status of a task that a push entered by its words.
