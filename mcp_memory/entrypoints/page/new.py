@@ -9,14 +9,18 @@ from typing import Final
 
 from starlette.responses import Response
 
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, Instant, Record
 from mcp_memory.domain.model.versions import UPKEEP
 from mcp_memory.entrypoints.page import review
 from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
 from mcp_memory.entrypoints.page.kept_by_browser import TIME, looked_at, mark_of
 from mcp_memory.entrypoints.page.listing import LASTING
-from mcp_memory.entrypoints.page.rendering import day_in_words
+from mcp_memory.entrypoints.page.rendering import DiffPart, day_in_words
+from mcp_memory.entrypoints.page.sign_in import CLIENT
+from mcp_memory.entrypoints.page.versions import difference
 from mcp_memory.entrypoints.page.visits import Attention, Screen, Visit
+from mcp_memory.services.review.undo import PastChange
 
 NAME: Final = "New"
 NEW_AT_MOST: Final = 200
@@ -27,6 +31,8 @@ COUNTED_AT_ONCE: Final = 50
 COUNTED_SECONDS: Final = 60
 MOST_KEPT: Final = 128
 """Visitors whose counts are kept, as many as have sessions."""
+CHANGES_AT_MOST, CHANGED_SHOWN = 20, 3
+"""Changes that are listed, the latest, and the records that are shown of each."""
 SOURCE_LOOKED_AT: Final = 5_000
 """Records, the latest, among which those of one source are looked for."""
 READ_AT_ONCE: Final = 200
@@ -59,16 +65,28 @@ class NewDay:
         return sum(map(len, self.sources.values()))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewChange:
+    """A change that somebody else made of records: what it made of the first of them, and how many more there are."""
+
+    past: PastChange
+    by: str
+    records: Sequence[tuple[Record, Sequence[str], Sequence[DiffPart]]]
+    more: int
+
+
 def show_new(visit: Visit) -> Response:
     """Show what came in since the person said that all was seen, by day, and by who stored it; an import apart.
 
-    With a `source` in the address, that one alone, since the time that the address names.
+    Before it stands what others changed. With a `source` in the address, what came from that alone, since the time that
+    the address names.
     """
     source, asked_since = visit.asked("source"), visit.asked("since")
     since = float(asked_since) if TIME.fullmatch(asked_since) else looked_at(visit)
     most = MOST_AT_ONCE if source else NEW_AT_MOST
     fresh = _fresh(visit, since, source, most + 1)
-    newest = max((at for _, at in fresh), default=since)
+    changed = [] if source else _changed(visit, since)
+    newest = max((*(at for _, at in fresh), *(each.past.at for each in changed)), default=since)
     days: dict[str, dict[NewSource, list[Record]]] = {}
     for each, at in fresh[:most]:
         day = "" if source else day_in_words(at, visit.now)
@@ -77,6 +95,7 @@ def show_new(visit: Visit) -> Response:
     return visit.page(
         "new.html",
         here=NAME,
+        changed=changed,
         days=[NewDay(title=title, sources=sources) for title, sources in days.items()],
         since=since,
         is_first=not (asked_since or visit.cookies.get(mark_of(visit))),
@@ -87,6 +106,19 @@ def show_new(visit: Visit) -> Response:
         revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.
         bulk=BULK,
     )
+
+
+def _changed(visit: Visit, since: Instant) -> Sequence[NewChange]:
+    """Return the latest changes of records since then but for the visitor's own here; what a write stored is none."""
+    found: list[NewChange] = []
+    for past in visit.app.undo.latest(visit.caller, CHANGES_AT_MOST):
+        is_own = (past.agent, past.client) == (visit.caller.agent, CLIENT)
+        there = [(old, new) for old, new in past.records if number_of(new.id) < past.change]
+        if past.at > since and there and not is_own:
+            records = [(new, *difference(old, new)) for old, new in there[:CHANGED_SHOWN]]
+            by = visit.name_of(past.agent, past.client)
+            found.append(NewChange(past=past, by=by, records=records, more=max(len(there) - CHANGED_SHOWN, 0)))
+    return found
 
 
 def _fresh(visit: Visit, since: Instant, source: str, most: int) -> Sequence[tuple[Record, Instant]]:

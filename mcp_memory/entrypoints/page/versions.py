@@ -81,6 +81,13 @@ def shown_versions(
     return shown, text_before
 
 
+def difference(before: Record, after: Record) -> tuple[Sequence[str], Sequence[DiffPart]]:
+    """Return what a change made of a record: its fields in words, and its text word by word, () where that stayed."""
+    was, now = ({name: getattr(each, name) for name in TOLD} for each in (before, after))
+    changes = _changes({name: old for name, old in was.items() if old != now[name]}, now)
+    return [*changes], WordDiff()(before.text, after.text) if before.text != after.text else ()
+
+
 def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:
     """Yield the changes of fields in words: "new → superseded by r00001a", "Pinned", "importance 1 → 4"."""
     for name, old in before.items():

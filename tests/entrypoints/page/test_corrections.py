@@ -521,6 +521,39 @@ def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> 
     assert beside.person.post("/seen", fields).status_code == 400
 
 
+def test_what_agents_changed_is_new_too_and_is_taken_back_there(beside: Beside) -> None:
+    """U1.1: word by word, and not what a person changed here; a change that was seen is new no more."""
+    agent = replace(beside.memory.caller(), agent="skipper").in_session("deck")
+    [paid, sent, private] = beside.memory.remember(
+        [
+            NewRecord(text="Tickets are paid by Mollie."),
+            NewRecord(text="Mails go out through Postmark."),
+            NewRecord(text="The skipper fears eels.", visibility="private"),
+        ],
+        agent,
+    )
+    beside.memory.revise(Revision(id=paid.id, text="Tickets are paid by Adyen."), agent)
+    beside.memory.forget([sent.id], "retire", agent)
+    beside.memory.revise(Revision(id=private.id, text="The skipper fears crabs."), agent)
+    page = beside.person.get("/new")
+    words = words_of(page)
+    assert "Changed by others 2 changes" in words
+    assert "<del>Mollie" in page.text
+    assert "<ins>Adyen" in page.text
+    assert f"Mails go out through Postmark. fact new → retired {sent.id} just now by skipper Undo" in words
+    assert "crabs" not in words
+    [change] = {each.change for each in beside.memory.undo.latest(agent, 9) if sent.id in str(each.records)}
+    page = beside.person.post("/undo", {"csrf": beside.person.csrf, "change": str(change), "back": "/new"})
+    assert record(beside, sent.id).status == "new"
+    beside.person.get(f"/record/{paid.id}/edit")
+    beside.person.send(f"/record/{paid.id}/edited", text="Tickets are paid by Stripe.")
+    words = words_of(beside.person.get("/new"))
+    assert "Changed by others 2 changes" in words
+    assert "just now by skipper undone" in words
+    beside.person.send("/seen")
+    assert "Changed by others" not in words_of(beside.person.page)
+
+
 def test_a_long_text_is_shown_whole_when_it_is_asked_for(beside: Beside) -> None:
     [record_id] = stored(beside, f"{'a' * 90_000} end of the line")
     assert "end of the line" not in beside.person.get(f"/record/{record_id}").text
