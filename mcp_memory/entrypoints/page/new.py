@@ -16,7 +16,7 @@ from mcp_memory.entrypoints.page import review
 from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
 from mcp_memory.entrypoints.page.kept_by_browser import TIME, looked_at, mark_of
 from mcp_memory.entrypoints.page.listing import LASTING
-from mcp_memory.entrypoints.page.rendering import DiffPart, day_in_words
+from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff, day_in_words
 from mcp_memory.entrypoints.page.sign_in import CLIENT
 from mcp_memory.entrypoints.page.versions import difference
 from mcp_memory.entrypoints.page.visits import Attention, Screen, Visit
@@ -110,12 +110,12 @@ def show_new(visit: Visit) -> Response:
 
 def _changed(visit: Visit, since: Instant) -> Sequence[NewChange]:
     """Return the latest changes of records since then but for the visitor's own here; what a write stored is none."""
-    found: list[NewChange] = []
+    compare, found = WordDiff(), list[NewChange]()
     for past in visit.app.undo.latest(visit.caller, CHANGES_AT_MOST):
         is_own = (past.agent, past.client) == (visit.caller.agent, CLIENT)
         there = [(old, new) for old, new in past.records if number_of(new.id) < past.change]
         if past.at > since and there and not is_own:
-            records = [(new, *difference(old, new)) for old, new in there[:CHANGED_SHOWN]]
+            records = [(new, *difference(old, new, compare)) for old, new in there[:CHANGED_SHOWN]]
             by = visit.name_of(past.agent, past.client)
             found.append(NewChange(past=past, by=by, records=records, more=max(len(there) - CHANGED_SHOWN, 0)))
     return found

@@ -81,11 +81,14 @@ def shown_versions(
     return shown, text_before
 
 
-def difference(before: Record, after: Record) -> tuple[Sequence[str], Sequence[DiffPart]]:
-    """Return what a change made of a record: its fields in words, and its text word by word, () where that stayed."""
+def difference(before: Record, after: Record, compare: WordDiff) -> tuple[Sequence[str], Sequence[DiffPart]]:
+    """Return what a change made of a record: its fields in words, and its text word by word, () where that stayed.
+
+    `compare` is that of the page, whose comparisons take a bounded number of steps together.
+    """
     was, now = ({name: getattr(each, name) for name in TOLD} for each in (before, after))
     changes = _changes({name: old for name, old in was.items() if old != now[name]}, now)
-    return [*changes], WordDiff()(before.text, after.text) if before.text != after.text else ()
+    return [*changes], compare(before.text, after.text) if before.text != after.text else ()
 
 
 def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:

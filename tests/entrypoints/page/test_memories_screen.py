@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -14,15 +15,17 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.projects import own_namespace
 from mcp_memory.domain.model.records import Details, NewRecord
-from mcp_memory.domain.model.requests import PushRequest
+from mcp_memory.domain.model.requests import PushRequest, Revision
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.domain.text.times import iso_exact
+from mcp_memory.entrypoints.page import new
 from mcp_memory.entrypoints.page.bulk import ask, make
 from mcp_memory.entrypoints.page.command_palette import show_found, show_projects
 from mcp_memory.entrypoints.page.edit import edit
 from mcp_memory.entrypoints.page.memories import show_memories
 from mcp_memory.entrypoints.page.new import READ_AT_ONCE, show_new
 from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.entrypoints.page.rendering import WordDiff
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.memory.merge import Merger
@@ -107,6 +110,20 @@ def test_an_import_is_a_source_of_its_own_and_is_retired_as_one(memory: App, tmp
     asked(memory, make, form=form)
     found = memory.records.get([*ids, mine], memory.caller().scopes)
     assert {each: record.status for each, record in found.items()} == {**dict.fromkeys(ids, "retired"), mine: "new"}
+
+
+def test_all_changes_that_are_new_are_compared_in_a_bounded_number_of_steps(
+    memory: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U1.1: one page lists sixty changed texts at most; what they do not suffice for is shown as replaced whole."""
+    bob = replace(memory.caller(), agent="bob").in_session("b")
+    for name in ("kiln", "clay"):
+        [stored] = memory.remember([NewRecord(text=f"The {name} is hot.")], bob)
+        memory.revise(Revision(id=stored.id, text=f"Our {name} was hot."), bob)
+    assert asked(memory, show_new).count("<ins>Our</ins>") == 2
+    monkeypatch.setattr(new, "WordDiff", partial(WordDiff, 36))  # For one: five parts each, and the place before them.
+    page = asked(memory, show_new)
+    assert page.count("<ins>Our</ins>") == page.count("<ins>Our kiln was</ins>") == 1
 
 
 def test_what_is_new_is_told_day_by_day_with_its_number(memory: App) -> None:
