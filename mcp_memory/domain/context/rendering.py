@@ -20,6 +20,7 @@ from mcp_memory.domain.model.records import (
     Details,
     Instant,
     Json,
+    Kind,
     Record,
     Relation,
     ShownDetail,
@@ -159,7 +160,9 @@ TIMED_SECONDS = 2 * 86_400
 """Events of so long ago, at most, carry their time beside their day."""
 REASON_CHARACTERS = 400
 """Characters shown of a decision's reasons."""
-_WHEN, _APART, _BECAUSE = "when ", " — ", " Because: "
+REASONED: frozenset[Kind] = frozenset({"decision", "censor"})
+"""Kinds whose lines say a reason, behind BECAUSE."""
+_WHEN, _APART, BECAUSE = "when ", " — ", " Because: "
 """Words before a guardrail's trigger, behind it, and before a reason. The last stands in no stored text."""
 _CLOSED = (".", "!", "?", "…", "。")
 _STATES: Mapping[Status, str] = {
@@ -438,7 +441,7 @@ def _reasons(record: Record) -> str:
 
 
 def _because(said: str, why: str) -> str:
-    return f"{said}{'' if said.endswith(_CLOSED) else '.'}{_BECAUSE}{why}"
+    return f"{said}{'' if said.endswith(_CLOSED) else '.'}{BECAUSE}{why}"
 
 
 def clauses(record: Record, told: str) -> tuple[str, str, str]:
@@ -448,8 +451,8 @@ def clauses(record: Record, told: str) -> tuple[str, str, str]:
     reason, or "" and a decision's reasons, each "" where the line says none.
     """
     trigger = why = ""
-    words, is_told, behind = told.partition(_BECAUSE)
-    if is_told and record.kind in ("decision", "censor"):
+    words, is_told, behind = told.partition(BECAUSE)
+    if is_told and record.kind in REASONED:
         most = REASON_CHARACTERS if record.kind == "decision" else LINE_CHARACTERS
         reason = one_line(_reasons(record), most)
         if behind.startswith(reason):

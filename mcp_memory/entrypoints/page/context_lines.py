@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-BECAUSE: Final = " Because: "
+from mcp_memory.domain.context.rendering import BECAUSE, REASONED
+
 MARKERS: Final = 1_000
 """Characters at the end of a line among which its markers are looked for."""
 _SECTIONS: Final[Mapping[str, str]] = {
@@ -27,8 +28,6 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "Additional Context": "Other",
 }
 """The short word for a section of a context, where its title for agents is longer or another."""
-_REASONED: Final = frozenset({"decision", "censor"})
-"""Kinds whose lines end with the reason, where there is one."""
 # "- [r00001a 11-03 by ann] ", "- dead end (failed) [t00005g]: ", "- [t00001w open, ann since 10:12] "
 _LABEL = re.compile(
     r"- (?:(?P<part>[a-z]+(?: [a-z]+)?)(?: \((?P<end>[a-z]+)\))? )?\[(?P<id>\w+)(?P<about>[^\]\n]{0,200})\]:? "
@@ -81,7 +80,7 @@ def quiet(line: str, kind: str) -> QuietLine:
         asides.insert(0, f"{_EFFECTS[found['effect']]} {found['when'] or ''}".strip())
         words = words[found.end() :]
     why = ""
-    if kind in _REASONED and BECAUSE in words:
+    if kind in REASONED and BECAUSE in words:
         words, _, why = words.rpartition(BECAUSE)
     if kind == "relation":
         words = _TIE.sub(r" \1 ", words, count=1)
