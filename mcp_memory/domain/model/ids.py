@@ -46,6 +46,11 @@ def number_of(made_id: str) -> int:
     return int(made_id[1:].translate(_TO_PYTHONS), 32) if _MADE.fullmatch(made_id) else 0
 
 
+def is_id(text: str, prefix: str) -> bool:
+    """Return True for an id that `make_id` makes with this prefix."""
+    return text.startswith(prefix) and number_of(text) > 0
+
+
 def is_globally_unique(client_id: str) -> bool:
     """Return True for a client's id that no other thing has, by its form: a random UUID, which may be part of it.
 

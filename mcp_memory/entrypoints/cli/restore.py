@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcp_memory.bridge.door import take_over
-from mcp_memory.domain.model.ids import RECORD, number_of
+from mcp_memory.domain.model.ids import RECORD, is_id
 from mcp_memory.entrypoints.commands.console import output, require_yes
 from mcp_memory.entrypoints.commands.corrections import restore_records
 from mcp_memory.entrypoints.commands.options import AsJson, local_settings, with_options
@@ -35,7 +35,7 @@ def restore(
 
     Given a backup's file, it does what `mcp-memory restore-backup` does, after a question at a terminal.
     """
-    if all(each.startswith(RECORD) and number_of(each) for each in targets):
+    if all(is_id(each, RECORD) for each in targets):
         return restore_records(context, targets=targets, as_json=as_json, **chosen)
     if len(targets) > 1:
         raise InvalidRequest("Give the ids of records, or one backup's file.")

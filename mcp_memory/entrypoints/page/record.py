@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from markupsafe import Markup
 from starlette.responses import Response
 
-from mcp_memory.domain.model.ids import RECORD, TASK, make_id, number_of
+from mcp_memory.domain.model.ids import RECORD, TASK, is_id, make_id
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
 from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.model.requests import Revision
@@ -54,9 +54,7 @@ def show_record(visit: Visit) -> Response:
     groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
     excluded = app.exclusions.of(record_id, caller)
     through = (label for each in around.near for label in each.via)
-    names_tasks = (
-        excluded or record.kind == "result" or any(each.startswith(TASK) and number_of(each) for each in through)
-    )
+    names_tasks = excluded or record.kind == "result" or any(is_id(each, TASK) for each in through)
     tasks = {task.id: goal_in_words(task.goal) for task in app.tasks.tree(caller)} if names_tasks else {}
     versions, is_more = taken(app.inspect.versions(record_id, until or None))
     newer = next(app.inspect.versions(record_id, text_in + 1), None) if until and text_in else None

@@ -15,7 +15,7 @@ from anyio import fail_after
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from mcp_memory.domain.model.ids import RECORD, number_of
+from mcp_memory.domain.model.ids import RECORD, is_id
 from mcp_memory.domain.model.scopes import Caller, Right
 from mcp_memory.entrypoints.page.rendering import environment
 from mcp_memory.entrypoints.page.sign_in import CLIENT, PAGE_PATH, Visitor
@@ -231,7 +231,7 @@ class Visit:
                     "notice": DONE.get(done, "").format("1 record" if number == 1 else f"{number:,} records"),
                     "undo": change if done in DONE and change.isascii() and change.isdecimal() else "",
                     "undoes_all": done.endswith("_all"),
-                    "was": was if done == "undone_one" and was.startswith(RECORD) and number_of(was) else "",
+                    "was": was if done == "undone_one" and is_id(was, RECORD) else "",
                     "made": done == "superseded" and self.asked("made") == "1",
                     "csrf": self.visitor.form_token,
                     "counts": attention.counts,
@@ -318,7 +318,7 @@ def theme_of(cookies: Mapping[str, str]) -> str:
 
 def checked_id(some_id: str, prefix: str) -> str:
     """Return an id of that kind. Raises NotFound for any other text, which is not repeated."""
-    if not some_id.startswith(prefix) or not number_of(some_id):
+    if not is_id(some_id, prefix):
         raise NotFound("There is nothing at this address.")
     return some_id
 

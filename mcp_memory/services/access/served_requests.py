@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
-from mcp_memory.domain.model.ids import RECORD, number_of
+from mcp_memory.domain.model.ids import RECORD, is_id
 from mcp_memory.ports.reads import ALL_RECORDS
 from mcp_memory.ports.tracing import traced
 
@@ -65,7 +65,7 @@ def gave(ids: Iterable[str]) -> None:
 
 
 def _is_of_record(some_id: str) -> bool:
-    return some_id == ALL_RECORDS or (some_id.startswith(RECORD) and bool(number_of(some_id)))
+    return some_id == ALL_RECORDS or is_id(some_id, RECORD)
 
 
 def gave_in(answer: object) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.ids import is_globally_unique, make_id, number_of
+from mcp_memory.domain.model.ids import is_globally_unique, is_id, make_id, number_of
 
 
 @given(st.integers(0, 2**45), st.integers(0, 2**45))
@@ -24,6 +24,8 @@ def test_an_id_is_its_prefix_and_six_digits_without_lookalikes() -> None:
 def test_the_number_of_an_id_is_read_back(change: int, prefix: str) -> None:
     """S1.2: indexes go by it."""
     assert number_of(make_id(prefix, change)) == change
+    assert is_id(make_id(prefix, change), prefix)
+    assert not is_id(make_id(prefix, change), prefix.upper())
 
 
 @given(
